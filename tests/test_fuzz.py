@@ -15,6 +15,9 @@ ONCE_WRONG = {
     "model files": [(0, 56), (0, 98), (0, 214)],
     "cubes": [(0, 52), (0, 122), (0, 151), (0, 176)],
     "folders of maps and evaluations": [(0, 145)],
+    "tables of points": [(201, 34)],
+    "folders for the viewer": [(201, 28)],
+    "cubes of samples": [(201, 9), (201, 12), (201, 21)],
 }
 
 

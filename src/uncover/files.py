@@ -11,6 +11,7 @@ import math
 import os
 import re
 import shutil
+import stat
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,25 @@ T = TypeVar("T")
 MOST_BYTES = 64 << 20
 
 
+def check_file(path: str | Path) -> None:
+    """Refuse pipes and devices, which keep a reader waiting or would be replaced, and names out of UTF-8.
+
+    >>> check_file("/dev/null")
+    Traceback (most recent call last):
+    ...
+    ValueError: /dev/null is a pipe or a device; give a file
+    """
+    try:
+        str(path).encode()
+        kind = os.stat(path).st_mode
+    except UnicodeEncodeError:
+        raise ValueError(f"the name {str(path)!a} is not UTF-8; rename it") from None
+    except OSError:
+        return
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        raise ValueError(f"{path} is a pipe or a device; give a file")
+
+
 def check_place(out: str | Path) -> Path:
     """The path, if its folder is there and takes files: found out by trying, which permissions do not tell.
 
@@ -42,6 +62,7 @@ def check_place(out: str | Path) -> Path:
     goal = Path(out)
     if remote.is_address(out):
         raise ValueError(f"{out} is an address; write to a file of this machine, and send it there")
+    check_file(goal)
     folder = goal.absolute().parent
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{goal} cannot be written: {goal.parent} is not a folder; write somewhere else")
@@ -243,6 +264,7 @@ def read_text(path: str | Path) -> str:
     if remote.is_address(path):
         content = remote.read_bytes(str(path))
     else:
+        check_file(path)
         with open(path, "rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:

@@ -1,5 +1,7 @@
 """A file in the place of another is one line that says what it is, and what is needed."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,28 @@ MODEL_FIRST = "the model comes first: uncover map MODEL SCENE"
 )
 def test_the_line_says_what_the_file_is(refused, files, command, said):
     assert said in refused(*command.split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "map pipe.tif scene.tif --out new", "map m.uncover pipe.tif --out new",
+        "map m.uncover scene.tif --mask pipe.tif --out new", "info pipe.tif", "labels pipe.tif --out new.tif",
+        "fit scene.tif --labels pipe.tif --out new", "labels plain.tif --out pipe.tif --overwrite",
+        "fit scene.tif --labels labels.tif --out pipe.tif --overwrite",
+    ],
+)  # fmt: skip
+def test_a_pipe_is_no_file(refused, files, tmp_path, command):
+    os.mkfifo(tmp_path / "pipe.tif")
+    assert "is a pipe or a device; give a file" in refused(*command.split())
+
+
+@pytest.mark.parametrize(
+    "command", [["info", "b\udcff.tif"], ["map", "m.uncover", "scene.tif", "--out", "b\udcff"]]
+)
+def test_a_name_that_is_not_utf_8_is_refused_at_once(refused, files, tmp_path, command):
+    (tmp_path / "b\udcff.tif").write_bytes((tmp_path / "scene.tif").read_bytes())
+    assert r"\udcff' is not UTF-8; rename it" in refused(*command).replace(".tif", "")
 
 
 def test_a_box_outside_is_shown_as_it_was_typed():

@@ -1,6 +1,7 @@
 """Multinomial logistic regression with a Gaussian prior, and its predictions of samples left out."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +69,15 @@ class Logistic:
         """Log probabilities up to a constant of each point: (point, class)."""
         return np.asarray(points @ self.coefficients[:, :-1].T + self.coefficients[:, -1])
 
+    @cached_property
+    def _inverse(self) -> Array:
+        """Of the Hessian: its cost grows with the cube of the number of classes, that of a point does not."""
+        return np.asarray(np.linalg.inv(self.hessian), np.float64)
+
     def covariance_of_log_odds(self, points: Array) -> Array:
         """V = [x,1]ᵀH⁻¹[x,1], posterior covariance of the log odds of each point: (point, class, class)."""
         x, (K, d) = _with_one(points), self.coefficients.shape
-        inverse = np.linalg.inv(self.hessian).reshape(K, d, K, d)
+        inverse = self._inverse.reshape(K, d, K, d)
         rows, columns = np.triu_indices(K)
         pairs, V = inverse[rows, :, columns, :].swapaxes(-1, -2), np.empty((K, K, len(x)))
         for start in range(0, len(x), _BLOCK):  # that stay in the cache; points lie together

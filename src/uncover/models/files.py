@@ -26,7 +26,7 @@ from uncover.bayes.logistic import Logistic
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.engines.members import FastForest, FastKernelMixture
-from uncover.files import parse_json, shortened, typed, whole_or_nothing
+from uncover.files import check_file, parse_json, shortened, typed, whole_or_nothing
 from uncover.models import members
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.fit import one_for_each
@@ -540,6 +540,7 @@ def _seal(members: Mapping[str, bytes]) -> bytes:
 
 def read_content(path: str | Path) -> bytes:
     """Bytes of a model file."""
+    check_file(path)
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uncover.files import in_use, read_json, reader
+from uncover.files import check_file, in_use, read_json, reader
 from uncover.labels import Scheme, Translation, load_scheme, load_translation, scheme_names, translation_names
 from uncover.measurement.dates import dates_of
 from uncover.measurement.features import Features
@@ -84,6 +84,8 @@ def describe_file(name: SceneSource, options: SceneOptions | None = None) -> Des
         return _translation(load_translation(text))
     if text in scheme_names():
         return _scheme(load_scheme(text))
+    if "://" not in text:
+        check_file(path)
     folder = describe_folder(path)
     if folder is not None:
         return folder

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from uncover.files import reader
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.dates import dates_of
 from uncover.models.record import ModelRecord
@@ -84,6 +85,7 @@ def source_record(options: SourceOptions) -> dict[str, Any]:
     return {key: plain(value) for key, value in asdict(options).items()}
 
 
+@reader
 def source_options(record: Mapping[str, Any]) -> SourceOptions:
     """Options from the record of a run."""
 

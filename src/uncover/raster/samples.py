@@ -20,7 +20,7 @@ from uncover.raster.cube import (
     open_store,
     put_array,
 )
-from uncover.raster.errors import SceneError
+from uncover.raster.errors import SceneError, damaged
 from uncover.raster.grid import Progress, Window
 from uncover.raster.journal import fingerprint, unfinished, writing
 from uncover.remote import is_address
@@ -152,7 +152,8 @@ class Samples:
         for i in range(start // self.chunk, -(-rows.stop // self.chunk)):
             check_chunks(self.path, f"reflectance/{i}.0.0", *(f"{name}/{i}" for name in self.columns))
         group = open_store(self.path)
-        return SampleBlock(group["reflectance"][rows], {name: group[name][rows] for name in self.columns})
+        with damaged(str(self.path)):
+            return SampleBlock(group["reflectance"][rows], {name: group[name][rows] for name in self.columns})
 
     def __iter__(self) -> Iterator[SampleBlock]:
         """All samples, a chunk at a time."""

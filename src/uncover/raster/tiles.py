@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover import remote
+from uncover.files import check_file
 from uncover.raster.errors import ReadError, SceneError, damaged, require
 from uncover.raster.fingerprints import opened
 from uncover.raster.grid import Grid, Window
@@ -348,6 +349,7 @@ def check_exists(name: str) -> None:
             raise SceneError(f"{name} does not exist; check the address")
         return
     path = npy_file(name)[0] if is_npy(name) else Path(name)
+    check_file(path)
     if not re.match(r"/vsi|[A-Za-z][A-Za-z0-9_+]+:", name) and not path.exists():
         raise SceneError(f"{name} does not exist; check the path")
     if path.is_file() and path.stat().st_size == 0:

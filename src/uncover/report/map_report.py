@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uncover import __version__
-from uncover.files import check_goal, reader, whole_or_nothing
+from uncover.files import reader, whole_or_nothing
 from uncover.pipeline.contents import Contents
 from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.file_kinds import check_apart
@@ -33,7 +33,7 @@ from uncover.report.figures import (
     shares_figure,
     worlds_figure,
 )
-from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, Text, render
+from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, Table, Text, page_goal, render
 from uncover.report.plots import percent
 from uncover.report.style import look_alikes, require_report
 from uncover.report.summary import Summary, summarise
@@ -72,7 +72,7 @@ def make_report(
     require_report("jinja2", "matplotlib", "PIL")
     contents = Contents.of(folder, labels, evaluations, class_field)
     check_apart(out, folder, labels, *evaluations)
-    goal = check_goal(contents.folder / "report.html" if out is None else out)
+    goal = page_goal(contents.folder / "report.html" if out is None else out)
     with whole_or_nothing(goal) as path:
         path.write_text(render(map_page(summarise(contents), _hashes(contents))), "utf-8")
     return goal

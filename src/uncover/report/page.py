@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import check_goal
 from uncover.report.style import require_report
 
 
@@ -115,6 +117,21 @@ class Page:
     styles: tuple[str, ...] = ()  # files of this package that the page takes in after the shell's own
     scripts: tuple[str, ...] = ()
     footer: str = ""
+
+
+def page_goal(out: str | Path) -> Path:
+    """The path, if a page can be written there, in place of nothing or of another page.
+
+    >>> page_goal(__file__)
+    Traceback (most recent call last):
+    ...
+    ValueError: ...page.py is no page that could be replaced; name another file
+    """
+    goal = check_goal(out)
+    begins = goal.read_bytes()[:100].lstrip().lower() if goal.is_file() else b""
+    if begins and not begins.startswith(b"<!doctype html"):
+        raise ValueError(f"{goal} is no page that could be replaced; name another file")
+    return goal
 
 
 def render(page: Page) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from uncover.files import read_json, reader, whole_or_nothing
 from uncover.pipeline.file_kinds import check_apart
-from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, render
+from uncover.report.page import Figure, Fragment, Headline, Note, Page, Section, Table, page_goal, render
 from uncover.report.study_style import StudyFigure
 from uncover.report.style import figure_style, inline_svg, require_report, save_figure
 
@@ -32,7 +32,7 @@ def write_study_report(folder: str | Path, out: str | Path | None = None) -> Pat
     tables = {file.stem: pd.read_parquet(file) for file in sorted((place / "tables").glob("*.parquet"))}
     (place / _FIGURES).mkdir(exist_ok=True)
     sections = _sections(facts, tables, place)
-    goal = place / "report.html" if out is None else Path(out)
+    goal = page_goal(place / "report.html" if out is None else out)
     with whole_or_nothing(goal) as path:
         path.write_text(render(_page(facts, findings, sections)), "utf-8")
     return goal
