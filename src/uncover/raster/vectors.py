@@ -382,7 +382,8 @@ def _codes(texts: list[str], path: str | Path, field: str, keep: bool) -> tuple[
     if keep and all(re.fullmatch(r"-?\d+", text) for text in texts):
         codes = [int(text) for text in texts]
         if max(codes, default=0) >= 2**31:
-            raise SceneError(f"{path}: field {field!r} holds {max(codes):.3g}; class codes are small numbers")
+            largest = str(max(codes))[:20]
+            raise SceneError(f"{path}: field {field!r} holds {largest}; class codes are small numbers")
         if min(codes) < 1:
             raise SceneError(
                 f"{path}: field {field!r} holds {min(codes)}; class codes start at 1, 0 means no label"
