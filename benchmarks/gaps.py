@@ -233,6 +233,8 @@ def _share_table(runs, problem, size, shares, score, repeats):
     rows, columns = [], {"dates hidden": "", **dict.fromkeys(MODELS, ".3f")}
     for share in shares:
         cell = (problem, size, share)
+        if not runs.complete(cell, MODELS, repeats):
+            continue  # tables are made of the runs that there are
         row = [f"{share:.0%}", *_means(runs, cell, score, repeats)]
         if score == "cross_entropy":
             seconds = _means(runs, cell, "seconds", repeats)[:2]
@@ -247,9 +249,43 @@ def _share_table(runs, problem, size, shares, score, repeats):
     return Table(f"{problem}, {size}, {score}", caption, columns, rows)
 
 
+#: Curves of the figure, with their names there.
+_CURVES = {
+    OURS: "ours, with gaps",
+    FILLED: "ours, interpolated",
+    "random forest, interpolated": "random forest, interpolated",
+    "random forest, composite": "random forest, mean composite",
+    "random forest, complete cases": "random forest, complete cases",
+}
+
+
+def draw_shares(tables, path):
+    """Cross-entropy against the share of hidden dates, a panel for each series."""
+    from uncover.report.style import MARKERS, OKABE_ITO, WIDE, figure_style, new_figure, save_figure
+
+    shown = {name.split(",")[0]: t for name, t in tables.items() if name.endswith(", cross_entropy")}
+    with figure_style():
+        figure = new_figure(height=3.0, width=WIDE)
+        panels = np.atleast_1d(figure.subplots(1, len(shown)))
+        for panel, (name, table) in zip(panels, shown.items(), strict=True):
+            shares = [float(row[0].rstrip("%")) for row in table["rows"]]
+            columns = list(table["columns"])
+            for i, (model, label) in enumerate(_CURVES.items()):
+                values = [row[columns.index(model)] for row in table["rows"]]
+                panel.plot(shares, values, color=OKABE_ITO[i], marker=MARKERS[i], markersize=4, label=label)
+            panel.set_title(f"{name} series" if name in ("simulated", "real") else name)
+            panel.set_xlabel("hidden dates, %")
+            panel.set_ylim(bottom=0)
+        panels[0].set_ylabel("cross-entropy, nats")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        save_figure(figure, path)
+
+
 def _date_table(runs, cells, repeats):
     """Scores by number of dates of the embedded scene."""
     cells = sorted([*cells, ("embedded scene", cells[0][1], TWIN_SHARE)], key=_dates_of)
+    cells = [cell for cell in cells if runs.complete(cell, MODELS, repeats)]
     rows = [
         [_dates_of(cell), SCORES[score], *_means(runs, cell, score, repeats)]
         for score in SCORES

@@ -14,6 +14,7 @@ import re
 import textwrap
 from pathlib import Path
 
+from benchmarks.gaps import draw_shares
 from benchmarks.paper_page import STUDIES, findings_of, paper_table
 from benchmarks.registry import Table
 from benchmarks.speed_figures import draw
@@ -85,6 +86,8 @@ def main(arguments=None):
         text = _STUDY.sub(_study, page.read_text(encoding="utf-8"))
         text = _FINDINGS.sub(_findings, _TABLE.sub(_table, text))
         page.write_text(_PAPER.sub(_paper, text), encoding="utf-8")
+    if (RESULTS / "gaps.json").exists():
+        draw_shares(results("gaps"), ROOT / "docs/images/gaps.png")
     draw(results("speed")["growth"], ROOT / "docs/images/speed-growth.png")
     draw_reliability(results("unknown")["reliability by data"], ROOT / "docs/images/unknown-reliability.png")
 
