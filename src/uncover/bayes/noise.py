@@ -139,6 +139,8 @@ def sobol_places(n: int, dimensions: int, rng: np.random.Generator) -> Array:
     >>> bool(np.abs(np.corrcoef(places.T) - np.eye(12)).max() < 0.05)
     True
     """
+    if n == 1:  # which is anywhere
+        return np.asarray(np.clip(rng.random((1, dimensions)), 1e-12, 1.0 - 1e-12))
     from scipy.stats.qmc import Sobol  # only where true values are drawn: it takes a while to import
 
     places = Sobol(dimensions, seed=rng).random_base2(max(n - 1, 0).bit_length())[:n]

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 #: Drawn class models, and worlds at most.
 MODELS, _WORLDS = 64, 50
 #: Numbers (float64) that a block of pixels may need, and pixels of a block at least.
-_BLOCK_NUMBERS, _FEWEST = 1 << 21, 32
+_BLOCK_NUMBERS, _FEWEST = 1 << 23, 32
 
 
 class CommonErrors:

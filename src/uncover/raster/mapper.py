@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be
     from uncover.bayes.class_shares import ClassShares
     from uncover.measurement.common_errors import CommonErrors
     from uncover.measurement.pooled import AnySummariser
-    from uncover.measurement.summary import PixelSummary
+    from uncover.measurement.summary import PixelSummary, Planes
     from uncover.models.record import ModelRecord
 
 #: Windows of 64 × 64 pixels, at most, that shares are estimated from; for those of the classes every so many
@@ -144,6 +144,7 @@ class Mapper:
         codes, order = np.array(self.product.scheme.codes, np.uint8), self.product.by_code
         if "dates_used" in flat:
             flat["dates_used"][0, quality & np.uint16(Quality.NO_CLEAR_DATE) > 0] = 0
+        sampled: list[tuple[Planes, NDArray[np.float64]]] = []
         for asked, features in self._chunks(reading):
             pixels = reading.pixels(asked)
             where = asked if pixels.known is None else asked[pixels.known]
@@ -177,7 +178,14 @@ class Mapper:
             own = slice(None, len(AREA_ROWS) + self.product.worlds), slice(None, self.product.classes)
             _add_areas(areas[own], summary, weight, where, known)
             if self.product.drawn:
-                areas[own[0].stop :] += self._area_sums(pixels, features, summary, where, weight, known)
+                some = np.flatnonzero(where % self.product.every == self.product.every // 2)
+                sums = _sums(summary.probability, weight[where], some, known)
+                areas[own[0].stop : -self.product.drawn] += sums.as_rows()
+                part = weight[where[some]] * (1.0 if known is None else known[some])
+                sampled.append((self._planes(pixels, features, some), part))
+        for planes, part in _together(sampled):
+            drawn = np.einsum("dnk,n->dk", np.concatenate(self.common.read(planes)), part)
+            areas[-self.product.drawn :, : drawn.shape[1]] += drawn
         if parts is not None:
             areas[0, : len(codes)] = [parts.count.ravel()[flat["class"][0] == code].sum() for code in codes]
         flat["quality"][0] = quality
@@ -192,38 +200,15 @@ class Mapper:
         given = self.observed.realisations, self.observed.systematic
         return CommonErrors(self.model.model_, given[0], paired=self.reader.paired, systematic=given[1])
 
-    def _area_sums(
-        self,
-        pixels: Pixels,
-        features: NDArray[np.bool_] | None,
-        summary: PixelSummary,
-        where: NDArray[np.intp],
-        weight: NDArray[np.float64],
-        known: NDArray[np.float64] | None,
-    ) -> NDArray[np.float64]:
-        """Rows of `AreaSums` of pixels, (row, class): one of many is read in worlds and by drawn models."""
-        P = summary.probability if known is None else np.vstack([summary.probability * known, 1.0 - known])
-        sums = AreaSums.of(P, weight[where])
-        every = self.product.every
-        some = np.flatnonzero(where % every == every // 2)
-        drawn = np.zeros((self.product.drawn, len(P)))
-        if len(some):
-            part = weight[where[some]] * (1.0 if known is None else known[some])
-            each = self._drawn(pixels, features, some)
-            drawn[:, : each.shape[2]] = np.einsum("dnk,n->dk", each, part)
-        worlds, models = np.split(drawn, [self.common.n_worlds])
-        sampled = float(weight[where[some]].sum())
-        return replace(sums, sampled=sampled, worlds=worlds, models=models).as_rows()
-
-    def _drawn(
+    def _planes(
         self, pixels: Pixels, features: NDArray[np.bool_] | None, some: NDArray[np.intp] | slice
-    ) -> NDArray[np.float64]:
-        """Probabilities of some pixels in each world, and by each drawn model: (draw, pixel, class)."""
+    ) -> Planes:
+        """Some pixels, with NaN for the features that they lack."""
         from uncover.measurement.summary import Planes
 
         noise = None if pixels.noise is None else pixels.noise[some]
         planes = pixels.planes[:, :, some], pixels.coefficients, noise, self.observed.systematic, features
-        return np.concatenate(self.common.read(Planes(*planes)))
+        return Planes(*planes).marked()
 
     def draw(self, window: Window, wanted: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Places of wanted pixels (row, col) of a window, and their probabilities in each world and by each
@@ -237,7 +222,8 @@ class Mapper:
                 pixels = reading.pixels(some)
                 places.append(some if pixels.known is None else some[pixels.known])
                 if len(places[-1]):
-                    found.append(self._drawn(pixels, features, slice(None)))
+                    planes = self._planes(pixels, features, slice(None))
+                    found.append(np.concatenate(self.common.read(planes)))
         return np.concatenate(places), np.concatenate(found, axis=1)
 
     def _chunks(self, reading: WindowReading) -> Iterator[tuple[NDArray[np.intp], NDArray[np.bool_] | None]]:
@@ -414,6 +400,31 @@ def _add_areas(
     expected = weight[where] if known is None else weight[where] * known
     areas[2] += (summary.probability * expected).sum(axis=1)
     areas[len(AREA_ROWS) :] += counted[2:]
+
+
+def _sums(
+    probability: NDArray[np.floating],
+    area: NDArray[np.float64],
+    some: NDArray[np.intp],
+    known: NDArray[np.float64] | None,
+) -> AreaSums:
+    """Sums of pixels, (class, pixel), some of which are read in worlds and by drawn models."""
+    P = probability if known is None else np.vstack([probability * known, 1.0 - known])
+    return replace(AreaSums.of(P, area), sampled=float(area[some].sum()))
+
+
+def _together(
+    parts: list[tuple[Planes, NDArray[np.float64]]],
+) -> Iterator[tuple[Planes, NDArray[np.float64]]]:
+    """Pixels with their weights; those that are plain values as one, whatever features they lack.
+
+    A unit of several dates has many patterns of gaps, with few of these pixels each.
+    """
+    plain = [each for each in parts if each[0].noise is None and each[0].coefficients is None]
+    if plain:
+        numbers = np.concatenate([planes.numbers for planes, _ in plain], axis=2)
+        yield replace(plain[0][0], numbers=numbers, features=None), np.concatenate([w for _, w in plain])
+    yield from (each for each in parts if each[0].noise is not None or each[0].coefficients is not None)
 
 
 def _add_unknown(areas: NDArray[np.float64], none: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
