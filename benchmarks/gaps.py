@@ -63,7 +63,8 @@ def run(quick):
         few = [cell for cell in cells if cell[-1] == SHARES[-1]]  # takes longest: last
         runs.make([*(cell for cell in cells if cell not in few), *varied, *few], repeats, MODELS)
     each = [(p, n, shares) for p in found if "," not in p for n in sizes]
-    tables = [_share_table(runs, *which, score, repeats) for which in each for score in SCORES]
+    tables = [_summary_table(runs, each[-1][1], [p for p, *_ in each], repeats)]
+    tables += [_share_table(runs, *which, score, repeats) for which in each for score in SCORES]
     tables += [_date_table(runs, varied, repeats)] if varied else []
     return [*tables, _calibration_table(quick)]
 
@@ -247,6 +248,23 @@ def _share_table(runs, problem, size, shares, score, repeats):
         f"{SCORES[score].capitalize()}, {problem} series, {size} training samples, mean of {repeats} draws."
     )
     return Table(f"{problem}, {size}, {score}", caption, columns, rows)
+
+
+def _summary_table(runs, size, problems, repeats):
+    """Cross-entropy of ours against ours after interpolation, and against the best of the others."""
+    rows = []
+    for problem in problems:
+        for share in SHARES:
+            cell = (problem, size, share)
+            if runs.complete(cell, MODELS, repeats):
+                ours, filled, *others = _means(runs, cell, "cross_entropy", repeats)
+                best = int(np.argmin(others))
+                name = [*MODELS][2 + best]
+                rows.append([problem, f"{share:.0%}", ours, filled, others[best], name, ours / filled])
+    columns = {"series": "", "hidden": "", "ours": ".3f", "ours, interpolated": ".3f"}
+    columns |= {"best other": ".3f", "which": "", "ours / interpolated": ".2f"}
+    caption = f"Cross-entropy, nats, {size} training samples, {TESTED} tested, mean of {repeats} draws."
+    return Table("summary", caption, columns, rows)
 
 
 #: Curves of the figure, with their names there.
