@@ -139,6 +139,19 @@ def warped(path, crs, folder):
     return out
 
 
+def test_masks_of_a_real_product_agree_on_cloud_as_far_as_the_page_says(tmp_path):
+    """Its scene classification against MSK_CLASSI, which stands in for it."""
+    (real,) = shared("safe_l2a_real").glob("*.SAFE")
+    product = tmp_path / real.name
+    shutil.copytree(real, product, copy_function=os.symlink, ignore=shutil.ignore_patterns("*SCL*"))
+    one, other = (open_scene(each, SceneOptions(bands=("B02",))).read().quality for each in (real, product))
+    land = (one & Quality.NODATA) == 0
+    by_scl, by_classi = ((each[land] & Quality.CLOUD) > 0 for each in (one, other))
+    both = (by_scl & by_classi).sum()
+    found = (by_scl == by_classi).mean(), both / by_scl.sum(), both / by_classi.sum()
+    np.testing.assert_allclose(found, (0.950, 0.932, 0.983), atol=0.002)
+
+
 def test_the_masks_of_a_real_product_are_read_as_rasterio_reads_them(tmp_path):
     """Without its scene classification a real product of 04.00 falls back on MSK_CLASSI."""
     (real,) = shared("safe_l2a_real").glob("*.SAFE")
