@@ -48,7 +48,7 @@ MAPS = {
     ),
 }
 PIXELS = 1_000_000
-FIRST, STEP, STEPS, REPEATS, POOL = 40, 20, 5, 20, 1500
+FIRST, STEP, STEPS, REPEATS, POOL = 40, 20, 5, 8, 1500
 WAYS = ("uncover", "random", "entropy", "margin", "model part alone")
 RUNS = RESULTS / "sampling.jsonl"
 
