@@ -320,16 +320,20 @@ class Pool:
         """Share of the entropy that knowing the view would take away: (sample,).
 
         I(y; view)/H = 1 − E H[P(· | view)]/H[E P(· | view)] of pooled answers, from what the members that are
-        ``heard`` say at draws of the true value or in each world. A member of
-        one view says the same in all. Only the part of the views is known where there are so many ``parts``.
+        ``heard`` say at draws of the true value or in each world. A member of one view says the same in all;
+        where no other counts, the share is 0. Only the part of the views is known where there are so many
+        ``parts``.
         """
         b = self.exponents.mean(0)
         powers = np.where(heard, b, 0.0)[:, None] * gate
-        powers *= b.sum() / powers.sum(0)
+        total = powers.sum(0)
+        powers *= b.sum() / np.where(total > 0, total, 1.0)
         base = (1.0 - b.sum()) * self.log_shares
         if self.log_odds_shift is not None:
             base = base + self.log_odds_shift
         known = [i for i, power in enumerate(powers) if power.any()]
+        if not known:  # what counts here is heard in one view only
+            return np.zeros(powers.shape[1])
         logs = np.stack(np.broadcast_arrays(*(members[i].logs for i in known)))
         found = pool_views(logs, powers[known], base) if parts is None else None
         if found is None:
