@@ -11,8 +11,11 @@ from fit_cases import safe_with_labels
 from uncover.atmosphere import State
 from uncover.measurement.radiometry import Radiometry
 from uncover.measurement.summary import corrected
+from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.scene_sources import SourceOptions, observe
 from uncover.raster import SceneError, UncertaintyOptions, Window
+from uncover.raster.tiles import TileCache
+from uncover.viewer.viewed import ViewedMap
 
 pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
 
@@ -101,3 +104,32 @@ def test_fit_and_map_carry_the_noise_and_say_so(run, tmp_path):
     assert "count twice" in " ".join(crossed.output.split()), crossed.output
     parts = rasterio.open(tmp_path / "map" / "uncertainty.tif").read().astype(int)
     assert np.abs(parts[1:4].sum(0) - parts[0])[parts[0] < 65535].max() <= 2
+
+
+def test_the_measurement_part_is_split_by_effect_in_every_format(run, tmp_path):
+    tree, maps, _ = safe_with_labels(tmp_path, "L1C_03.01")
+    worlds = ("--aod", 0.12, "--draws", 4, "--effects", "aod,ozone")
+    fit = ("--labels", maps[0], "--scheme", "ukceh-lulucf", "--model", "published", "--count", 2000)
+    made = run("fit", tree.path, *fit, *worlds, "--out", "m.uncover")
+    assert made.exit_code == 0, made.output
+    found = {}
+    for kind in ("cog", "zarr"):
+        words = ("map", "m.uncover", tree.path, *worlds, "--unpaired", "--shares", "--format", kind)
+        made = run(*words, "--out", kind)
+        assert made.exit_code == 0, made.output
+        product = MapProduct.open(tmp_path / kind)
+        names = [name for name in product.layers if name.startswith("measurement_")]
+        assert names == ["measurement_aod", "measurement_ozone"]
+        window = product.grid.window
+        read = [product.layers[name] for name in ("measurement", *names)]
+        values = [layer.values(layer.source.read(window, TileCache()))[0] for layer in read]
+        found[kind] = np.stack(values)
+        known = np.isfinite(values[0])
+        assert known.any() and np.abs(sum(values[1:]) - values[0])[known].max() <= 2.1e-4  # of rounding
+    np.testing.assert_array_equal(found["cog"], found["zarr"])
+    table = (tmp_path / "cog" / "shares.csv").read_text().splitlines()
+    assert table[1].startswith("aod") and table[2].startswith("ozone")
+    shown = ViewedMap(tmp_path / "cog").layers
+    assert shown["measurement_aod"].about["title"] == "… from the measurement: aod"
+    refused = run("map", "m.uncover", tree.path, "--shares", "--out", "none")
+    assert refused.exit_code == 1 and len([x for x in refused.stderr.splitlines() if "Error" in x]) == 1

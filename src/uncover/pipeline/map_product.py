@@ -16,6 +16,7 @@ from uncover.raster.arrays import ArraySource, Plane, grid_of, open_dataset
 from uncover.raster.cube import check_chunks, open_store
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.map_formats import share_variable
 from uncover.raster.product import UNCERTAINTY, set_bands
 from uncover.raster.quality import FLAGGED, Quality, without
 from uncover.raster.tiles import BandFile, RasterInfo, Source, TileCache, describe, open_raster
@@ -125,8 +126,9 @@ def block_means(values: Floats, step: int) -> Floats:
 class MapProduct:
     """The layers of a map; classes in the order of the probability planes.
 
-    Layers by name: "class", "probability", those of UNCERTAINTY, "quality", SET_SIZE, "unknown", and "sets",
-    which has a plane for each class, 1 where it cannot be excluded. A map need not have all of them.
+    Layers by name: "class", "probability", those of UNCERTAINTY, "quality", SET_SIZE, "unknown", the
+    measurement part by effect ("measurement_aod", …), and "sets", a plane for each class, 1 where it
+    cannot be excluded. A map need not have all of them.
     """
 
     name: str
@@ -236,7 +238,7 @@ def _open_rasters(place: Path) -> MapProduct:
     if planes.grid != grid:
         raise SceneError(f"class.tif and probability.tif in {place} are not on the same grid")
     names = tuple(name or f"class {i}" for i, name in enumerate(planes.names, start=1))
-    for name in ("uncertainty", "quality", "sets", "unknown", "dates_used"):
+    for name in ("uncertainty", "quality", "sets", "unknown", "dates_used", "shares"):
         if (place / f"{name}.tif").is_file():
             infos[name] = _described(place / f"{name}.tif")
             if infos[name].grid != grid:
@@ -247,6 +249,9 @@ def _open_rasters(place: Path) -> MapProduct:
     if "uncertainty" in infos:
         bands |= {name: ("uncertainty", [i]) for i, name in enumerate(UNCERTAINTY, start=1)}
     bands |= {name: (name, [1]) for name in ("unknown", "dates_used") if name in infos}
+    if "shares" in infos:
+        effects = [share_variable(name or str(i)) for i, name in enumerate(infos["shares"].names, start=1)]
+        bands |= {name: ("shares", [i]) for i, name in enumerate(effects, start=1)}
     if "sets" in infos:
         if infos["sets"].count != len(names) + 1:
             raise SceneError(f"{place / 'sets.tif'} does not belong to this map: another number of classes")
@@ -285,6 +290,8 @@ def _open_dataset(path: Path) -> MapProduct:
                     Plane(name, name, ()) for name in set_bands(names, codes)
                 ],  # in the order of classes
             }
+            by_effect = [str(name) for name in dataset.data_vars if str(name).startswith(share_variable(""))]
+            planes |= {name: [Plane(name, name, ())] for name in by_effect}
             grid = grid_of(dataset, dataset["class"], ("y", "x"))
             layers = {
                 name: _variables(path, dataset[mine[0].variable], mine, grid, name in _CODES)

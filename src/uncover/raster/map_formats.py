@@ -275,8 +275,17 @@ def _variables(layer: Layer) -> list[tuple[str, int | None]]:
     if layer.name == "probability":
         return [("probability", None)]
     if layer.name == "shares":
-        return [(f"measurement_{band.replace('-', '_')}", i) for i, band in enumerate(layer.bands)]
+        return [(share_variable(band), i) for i, band in enumerate(layer.bands)]
     return [(band, i) for i, band in enumerate(layer.bands)]
+
+
+def share_variable(effect: str) -> str:
+    """Name of the part that an effect has of the measurement part.
+
+    >>> share_variable("water-vapour")
+    'measurement_water_vapour'
+    """
+    return f"measurement_{effect.replace('-', '_')}"
 
 
 _LONG_NAMES = {
@@ -295,7 +304,9 @@ def _attributes(layer: Layer, name: str, product: Product) -> dict[str, Any]:
     several = layer.name in ("uncertainty", "sets")
     found: dict[str, Any] = {"long_name": _LONG_NAMES.get(name, title) if several else layer.title}
     if layer.name == "shares":
-        found["long_name"] = f"part of the measurement part by {name.removeprefix('measurement_')}, in nats"
+        found["long_name"] = (
+            f"part of the measurement part by {name.removeprefix(share_variable(''))}, in nats"
+        )
     found["coverage_content_type"] = "thematicClassification" if name == "class" else "qualityInformation"
     if layer.name == "class":
         ordered = product.scheme.in_code_order()  # that of class_name

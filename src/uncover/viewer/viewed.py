@@ -22,6 +22,7 @@ from uncover.pipeline.label_sources import open_labels
 from uncover.pipeline.map_product import SET_SIZE, MapProduct, StoredLayer
 from uncover.pipeline.map_styles import RAMP
 from uncover.raster.grid import Window
+from uncover.raster.map_formats import share_variable
 from uncover.raster.observed import ObservedScene
 from uncover.raster.pixel_area import pixel_areas, pixel_sides
 from uncover.raster.quality import Quality
@@ -47,6 +48,14 @@ from uncover.viewer.planes import (
 #: Errors that are listed, the most confident first, at most one of a square of so many pixels.
 _ERRORS, _APART = 200, 16
 Answer = dict[str, Any]
+
+
+def _title(name: str) -> tuple[str, str, str]:
+    """Title, unit and reading of a layer of numbers."""
+    if name.startswith(share_variable("")):
+        effect = name.removeprefix(share_variable("")).replace("_", " ")
+        return f"… from the measurement: {effect}", "nats", "its part of the measurement part"
+    return TITLES.get(name, (name.replace("_", " ").capitalize(), "", ""))
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ class ViewedMap:
         for name, layer in stored.items():
             if name in ("class", "probability", "quality", "sets"):
                 continue
-            title, unit, reading = TITLES.get(name, (name.replace("_", " ").capitalize(), "", ""))
+            title, unit, reading = _title(name)
             limits: Answer = {
                 "top": top if unit else 1.0,
                 "unit": unit,
