@@ -79,7 +79,7 @@ def test_summaries_are_those_of_the_views(take, how, kind, estimator, realisatio
     model = estimator(realisations=realisations).fit(X, y)
     planes = np.ascontiguousarray(X.transpose(1, 2, 0)).astype(kind)
     summariser = Summariser(model)
-    expected = summariser._by_readings(Planes(planes), np.ones(P, bool))
+    expected = summariser._by_readings(Planes(planes), np.ones(P, bool), None)
     take(how)
     found = summariser.summarise(planes)
     # Entropies have the slope log p where p is small.

@@ -81,7 +81,7 @@ def test_both_paths_and_the_slow_one_agree(problem, monkeypatch):
     model, X = problem
     planes = np.moveaxis(X, 0, 2).astype(np.float32)
     compiled = Summariser(model).summarise(planes)
-    slow = Summariser(model)._by_readings(Planes(planes), np.ones(X.shape[2], bool))
+    slow = Summariser(model)._by_readings(Planes(planes), np.ones(X.shape[2], bool), None)
     monkeypatch.setattr(class_densities, "machine_code", lambda: None)
     plain = Summariser(model).summarise(planes)
     for name in LAYERS:
@@ -109,7 +109,7 @@ def test_correction_in_the_kernel_is_correction_before_it(problem, take):
     path, slope, albedo = np.moveaxis(coefficients, 1, 0)[..., None]
     values = (toa - path) / (slope + albedo * (toa - path))
     made = Summariser(model).summarise(toa, coefficients=coefficients)
-    given = Summariser(model)._by_readings(Planes(values), np.ones(X.shape[2], bool))
+    given = Summariser(model)._by_readings(Planes(values), np.ones(X.shape[2], bool), None)
     for name in LAYERS:
         assert_allclose(getattr(made, name), getattr(given, name), atol=2e-5, err_msg=name)
 
@@ -137,7 +137,7 @@ def test_noise_by_the_fast_path_is_noise_by_readings(rng, monkeypatch, how):
     monkeypatch.setattr(class_densities_with_noise, "machine_code", lambda: None)
     plain = Summariser(model, method="fast", n_true_values=64).summarise(planes, noise=noise)
     slow = Summariser(model, method="fast", n_true_values=64)._by_readings(
-        Planes(planes, noise=noise), np.ones(4, bool)
+        Planes(planes, noise=noise), np.ones(4, bool), None
     )
     for name in LAYERS:
         assert_allclose(getattr(fast, name), getattr(plain, name), atol=1e-9, err_msg=name)

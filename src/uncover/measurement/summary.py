@@ -251,8 +251,8 @@ class Summariser(PlaneReader):
             if fast is not None:
                 return self._by_densities(*fast, given.select_features(used))
         if self.predictor.method == "fast" and not drawn:
-            beside = given.noise is not None or not self.predictor.between_scenes
-            if len(given) > 1 and beside and self.predictor.kind.by_realisation and used.any():
+            worlds_with_noise = given.noise is not None and len(given) > 1
+            if worlds_with_noise and self.predictor.kind.by_realisation and used.any():
                 found = self._in_groups(given, common, used)
                 if found is not None:
                     return found

@@ -184,6 +184,8 @@ class Mapper:
                 part = weight[where[some]] * (1.0 if known is None else known[some])
                 sampled.append((self._planes(pixels, features, some), part))
         for planes, part in _together(sampled):
+            if not len(part):  # none of the clear pixels is one of those that are read
+                continue
             drawn = np.einsum("dnk,n->dk", np.concatenate(self.common.read(planes)), part)
             areas[-self.product.drawn :, : drawn.shape[1]] += drawn
         if parts is not None:
