@@ -115,7 +115,7 @@ def test_tables_of_the_page_on_areas_are_the_measured_ones(name):
 CHECKS = (ROOT / "docs/checks.md").read_text(encoding="utf-8")
 OF_CHECKS = [
     "statistics", "statistics-details", "strata", "gates", "areas", "worlds", "stated-uncertainty",
-    "class-shares", "radiometry", "effects", "match-ups", "l2a-totals",
+    "class-shares", "radiometry", "effects", "match-ups", "l2a-totals", "sampling",
 ]  # fmt: skip
 
 
