@@ -365,7 +365,7 @@ def test_commands_of_the_readme_run(tmp_path, monkeypatch):
     write_polygons(tmp_path / "polygons.gpkg", pure, found, Grid(crs.to_string(), transform, 120, 120))
     monkeypatch.chdir(tmp_path)
     commands = [line for line in _commands_of(ROOT / "README.md") if line.startswith("uncover ")]
-    assert len(commands) == 6
+    assert len(commands) == 8
     for command in commands:
         words = ["3" if word == "25" else word for word in shlex.split(command)[1:]]
         words += ["--export", "site"] if words[0] == "view" else []
