@@ -10,10 +10,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import rasterio
+from rasterio.transform import Affine
 
 from browsers import CHROMIUM, FLAGS, NO_BROWSER
+from map_products import NAMES, world, write_product
 from report_cases import HEIGHT, WIDTH
 from uncover.pipeline.map_product import MapProduct
+from uncover.raster.grid import Grid
+from uncover.raster.resample import move
 from uncover.viewer import view
 from uncover.viewer.export import export_page
 
@@ -36,8 +41,9 @@ def look(browser, served):
     """Open the page; afterwards nothing may have been said on the console or asked of another host."""
     opened = []
 
-    def open_page(width=1280, height=800, scheme="light", view="", address=None, refusals=0):
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    def open_page(width=1280, height=800, scheme="light", view="", address=None, allowed=None):
+        size = {"width": width, "height": height}
+        context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
         tab, said, asked = context.new_page(), [], []
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda error: said.append(str(error)))
@@ -45,13 +51,13 @@ def look(browser, served):
         home = address or served.address
         tab.goto(home + view)
         tab.wait_for_selector("body[data-ready]")
-        opened.append((context, said, asked, home, refusals))
+        opened.append((context, said, asked, home, allowed))
         return tab
 
     yield open_page
-    for context, said, asked, home, refusals in opened:
+    for context, said, asked, home, allowed in opened:
         context.close()
-        assert len(said) == refusals and all("400" in words for words in said)
+        assert [words for words in said if not (allowed and allowed in words)] == []
         assert [url for url in asked if not url.startswith((home, "data:"))] == []
 
 
@@ -167,14 +173,8 @@ def test_a_drawn_outline_gives_areas(look, kind):
     assert not tab.locator(".pixel").is_visible()  # drawing chooses no pixel
 
 
-@pytest.fixture
-def refused(look):
-    """A page whose console may say that a request was refused."""
-    return look(refusals=1)
-
-
-def test_an_outline_that_crosses_itself_is_one_line(refused):
-    tab = refused
+def test_an_outline_that_crosses_itself_is_one_line(look):
+    tab = look()
     tab.click('[data-draw="Polygon"]')
     for row, col in ((20, 20), (50, 60), (20, 60)):
         tab.mouse.click(*place_of(tab, row, col))
@@ -251,6 +251,43 @@ def test_print_shows_map_legend_and_pixel_without_controls(look):
     assert not tab.locator("#left").is_visible() and not tab.locator("#go").is_visible()
 
 
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_paper_is_white_and_holds_the_whole_picture(look, width, height):
+    tab = look(width, height, "dark", view="#right=0/total")
+    size = tab.evaluate("() => report.map.getSize()")
+    tab.emulate_media(media="print", color_scheme="dark")
+    tab.wait_for_timeout(300)
+    box = tab.locator(".stage").bounding_box()
+    assert box["width"] <= 700 and box["height"] <= 630
+    assert box["width"] / box["height"] == pytest.approx(size[0] / size[1], rel=0.02)
+    assert tab.evaluate("() => report.map.getSize()") == size
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_story_comes_into_sight_below_or_beside_the_map(look, width, height):
+    tab = look(width, height)
+    click(tab, 40, 50)
+    story, shown = tab.locator(".where").bounding_box(), tab.locator("#map").bounding_box()
+    assert story["y"] + story["height"] < height
+    assert story["y"] >= shown["y"] + shown["height"] if width == 390 else story["x"] > shown["width"]
+
+
+def test_a_class_that_no_map_has_is_said(look):
+    tab = look()
+    tab.fill("#find", "tundra")
+    assert "No class begins with “tundra”; there are forest, grassland, water" in tab.inner_text(".message")
+    tab.fill("#find", "gra")
+    assert tab.inner_text(".message") == ""
+
+
+def test_a_server_that_has_stopped_is_said(look, case):
+    with view(case.folder) as shown:
+        tab = look(address=shown.address, allowed="net::ERR_")
+    tab.mouse.click(*place_of(tab, 40, 50))
+    tab.wait_for_selector(".message:has-text('the server has stopped; run uncover view again')")
+
+
 def test_an_export_works_from_a_plain_file_server(look, case, tmp_path):
     export_page([case.folder], tmp_path / "site")
     quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
@@ -266,7 +303,90 @@ def test_an_export_works_from_a_plain_file_server(look, case, tmp_path):
         assert "not in this export" in tab.inner_text('[data-chapter="spectrum"]')
         tab.click("#next")
         tab.wait_for_selector(".labels .error:has-text('1 of ')")
+        grid = product.grid
+        longitude, latitude = move(grid.crs, "EPSG:4326", *map(np.atleast_1d, grid.coordinates(60.5, 7.5)))
+        tab.fill("#place", f"{latitude[0]:.6f}, {longitude[0]:.6f}")
+        tab.press("#place", "Enter")
+        tab.wait_for_selector('.pixel[data-pixel="60,7"]')
+        tab.fill("#place", "0, 0")
+        tab.press("#place", "Enter")
+        tab.wait_for_selector(".message:has-text('no place on the map')")
         server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def two(case, tmp_path_factory):
+    """The map, and one of other classes and larger pixels that begins at row 20 and column 40 of it."""
+    folder = tmp_path_factory.mktemp("two") / "coarse"
+    there = Grid("EPSG:32633", (20, 0, 300400, 0, -20, 4999800), width=30, height=20)
+    _, p, mapped = world(shape=there.shape)
+    write_product(folder, mapped, p, grid=there)
+    parts = np.stack([-(p * np.log(p)).sum(axis=0)] * 6)
+    profile = {"crs": there.crs, "transform": Affine(*there.transform), "width": 30, "height": 20}
+    with rasterio.open(folder / "uncertainty.tif", "w", count=6, dtype="float32", **profile) as file:
+        file.write(parts.astype(np.float32))
+        file.descriptions = ("total", "measurement", "model", "overlap", "margin", "typicality")
+    classes = [{"value": k, "name": n, "color_hint": "112233"} for k, n in enumerate(NAMES, start=1)]
+    item = {"properties": {}, "assets": {"class": {"classification:classes": classes}}}
+    (folder / "item.json").write_text(json.dumps(item))
+    with view(case.folder, folder) as shown:
+        yield shown, folder
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_click_tells_the_map_under_it_and_names_it(look, case, two, width, height):
+    shown, folder = two
+    tab = look(width, height, address=shown.address)
+    products = [MapProduct.open(case.folder / "map"), MapProduct.open(folder)]
+
+    def said(i, row, col):
+        where = np.array([row]), np.array([col])
+        k = int(products[i].numbered(products[i].pixels("class", *where))[0, 0])
+        p = products[i].pixels("probability", *where)[k - 1, 0, 0]
+        return f"{products[i].names[k - 1]}, {p:.2f}"
+
+    def told(i, row, col):
+        tab.wait_for_selector(f'.pixel[data-map="{i}"][data-pixel="{row},{col}"]')
+        name, p = said(i, row, col).split(", ")
+        assert f"Row {row}, column {col}" in tab.inner_text(".where")
+        assert f"{name}, with probability {p}" in tab.inner_text(".where")
+        return tab.inner_text(".whose"), tab.inner_text(".others")
+
+    tab.mouse.click(*place_of(tab, 40, 60))
+    assert told(1, 10, 10) == ("On coarse", f"map here: {said(0, 40, 60)}")
+    tab.click(".others button")
+    assert told(0, 40, 60) == ("On map", f"coarse here: {said(1, 10, 10)}")
+    tab.click(".others button")
+    tab.focus("#map")
+    tab.keyboard.press("Shift+ArrowRight")
+    assert told(1, 10, 11)[0] == "On coarse"
+    tab.mouse.click(*place_of(tab, 30, 44))
+    assert told(0, 30, 44) == ("On map", f"coarse here: {said(1, 5, 2)}")
+    tab.mouse.click(*place_of(tab, 5, 70))
+    assert told(0, 5, 70) == ("On map", "coarse here: outside")
+
+
+def test_layers_legends_scales_and_areas_are_of_each_map(look, two):
+    tab = look(address=two[0].address)
+    assert tab.locator(".sides span").all_inner_texts() == [
+        f"{n}: Most probable class" for n in ("map", "coarse")
+    ]
+    heads = tab.locator(".legends h3").all_inner_texts()
+    assert heads == ["Left: map: Most probable class", "Right: coarse: Most probable class"]
+    tops = "() => report.data.maps.map(({ layers }) => layers.find(({ name }) => name === 'total').top)"
+    one, other = tab.evaluate(tops)
+    assert one == other > 0.6
+    tab.click("#in-view")
+    tab.wait_for_selector(".areas table")
+    assert tab.locator(".areas .result h3").all_inner_texts() == ["map", "coarse"]
+    words = tab.locator(".areas .result p").all_inner_texts()
+    counted = [w.split(" pixels")[0] for w in words if " pixels, " in w]
+    assert counted == [f"{HEIGHT * WIDTH:,}", "600"]
+    tab.fill("#find", "crop")  # a class that the second map alone has
+    assert tab.get_attribute('.legend button:has-text("cropland")', "aria-pressed") == "true"
+    edge = place_of(tab, 40, 99)  # beyond the first map, and on the screen
+    tab.mouse.click(*edge)
+    tab.wait_for_selector('.pixel[data-map="1"][data-pixel="10,29"]')
 
 
 def test_two_maps_are_swiped(look, case):

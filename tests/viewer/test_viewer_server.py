@@ -29,21 +29,22 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.map_formats import cog_options
 from uncover.raster.product import UNCERTAINTY, Layer
 from uncover.raster.quality import Quality
+from uncover.raster.resample import move
 from uncover.raster.tiles import ArrayPlanes, describe
 from uncover.viewer import open_maps, view
 from uncover.viewer.areas import areas_of
-from uncover.viewer.export import export_page
+from uncover.viewer.export import export_page, places_by_degrees
 from uncover.viewer.planes import SIDE, OpenFiles, ThinnedPlane, level_shape, levels_of, plane_of
 from uncover.viewer.server import Maps, Server, static_file
 from uncover.viewer.viewed import ViewedMap
 
 
-def get(shown, path, token=None, **headers):
+def get(shown, path, token=None, method="GET", **headers):
     """Status and content of an answer."""
     parts = urlsplit(shown.address)
     base = parts.path if token is None else token
     with closing(http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)) as connection:
-        connection.request("GET", base + path, headers=headers)
+        connection.request(method, base + path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read()
 
@@ -195,9 +196,6 @@ def test_whatever_is_not_of_the_product_is_not_found(served, path):
         ("areas", "row,col;row,col"),
         ("areas?outline=1,2;3", "row,col;row,col"),
         ("areas?outline=nan,1;2,2;3,3", "row,col;row,col"),
-        ("areas?outline=1,1;2,2", "three or more"),
-        ("areas?outline=1,1;9,9;9,1;1,9", "crosses itself"),
-        ("areas?outline=-9,-9;-9,-5;-5,-5", "outside the map"),
         ("areas?outline=" + ";".join(["1,1"] * 3000), "corners"),
     ],
 )
@@ -206,6 +204,39 @@ def test_bad_questions_are_answered_in_one_line_and_the_server_stays_up(served, 
     status, body = get(served, f"{base}/{path}")
     assert status == 400 and words in body.decode() and body.count(b"\n") == 1
     assert get(served, f"{base}/class/0/0-0")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("outline", "words"),
+    [
+        ("1,1;2,2", "three or more"),
+        ("1,1;9,9;9,1;1,9", "crosses itself"),
+        ("-9,-9;-9,-5;-5,-5", "outside the map"),
+    ],
+)
+def test_an_outline_without_an_area_is_answered_in_words(served, outline, words):
+    status, body = get(served, f"{base_of(served)}/areas?outline={outline}")
+    assert status == 200 and words in json.loads(body)["refused"]
+
+
+@pytest.mark.parametrize(("token", "status"), [(None, 405), ("/", 403), ("/wrong/", 403)])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_the_page_is_only_read(served, method, token, status):
+    assert get(served, "", token, method=method)[0] == status
+    assert get(served, "", token, method="HEAD") == (200 if token is None else 403, b"")
+
+
+def test_a_file_that_is_cut_short_is_said(case, tmp_path):
+    shutil.copytree(case.folder / "map", tmp_path / "map")
+    file = tmp_path / "map" / "probability.tif"
+    with rasterio.open(file) as dataset:  # the header is whole, and the tiles are not
+        offset = int(dataset.tags(1, ns="TIFF").get("BLOCK_OFFSET_0_0") or file.stat().st_size - 100)
+    with file.open("r+b") as opened:
+        opened.truncate(offset)
+    with view(tmp_path / "map") as shown:
+        status, body = get(shown, f"{base_of(shown)}/p1/0/0-0")
+        assert status == 500 and b"damaged or cut short; make the map again" in body
+        assert get(shown, f"{base_of(shown)}/total/0/0-0")[0] == 200
 
 
 def test_a_map_that_is_removed_or_replaced_is_said(case, tmp_path):
@@ -256,8 +287,35 @@ def test_a_place_by_latitude_and_longitude_is_the_pixel_that_tells_it(served):
     for row, col in ((0, 0), (40, 50), (HEIGHT - 1, WIDTH - 1)):
         longitude, latitude = json.loads(get(served, f"{base}/story/{row}-{col}")[1])["place"]
         found = json.loads(get(served, f"{base}/place/{latitude:.9f},{longitude:.9f}")[1])
-        assert found == {"row": row, "col": col}
-    assert get(served, f"{base}/place/0,0")[0] == get(served, f"{base}/place/99,0")[0] == 400
+        assert found == pytest.approx({"row": row + 0.5, "col": col + 0.5}, abs=1e-4)
+    far = json.loads(get(served, f"{base}/place/0,0")[1])
+    assert not far or not (0 <= far["row"] < HEIGHT and 0 <= far["col"] < WIDTH)
+
+
+@pytest.mark.parametrize(
+    ("crs", "transform", "size", "error"),
+    [
+        ("EPSG:32633", (10, 0, 399960, 0, -10, 5300040), 10980, 1e-3),
+        ("EPSG:32701", (10, 0, 159960, 0, -10, 8200040), 10980, 1e-3),  # across the antimeridian
+        ("EPSG:4326", (0.01, 0, 10, 0, -0.01, 50), 1000, 1e-3),
+        ("ESRI:54008", (5000, 0, -2e6, 0, -5000, 6e6), 800, 0.1),  # sinusoidal, 4,000 km
+    ],
+)
+def test_places_of_an_export_are_those_of_the_map(crs, transform, size, error):
+    grid = Grid(crs, transform, size, size)
+    fitted = places_by_degrees(grid)
+    rng = np.random.default_rng(0)
+    rows, cols = rng.uniform(0, size, (2, 500))
+    longitude, latitude = move(crs, "EPSG:4326", *grid.coordinates(rows, cols))
+    east = (longitude - fitted["middle"][1] + 180) % 360 - 180
+    u, v = (latitude - fitted["middle"][0]) / fitted["half"][0], east / fitted["half"][1]
+    terms = np.array([u**i * v**j for i, j in fitted["powers"]])
+    assert max(np.abs(fitted["row"] @ terms - rows).max(), np.abs(fitted["col"] @ terms - cols).max()) < error
+
+
+def test_an_export_without_a_reference_system_or_of_half_the_world_knows_no_degrees():
+    assert places_by_degrees(Grid(None, (1, 0, 0, 0, -1, 0), 100, 100)) is None
+    assert places_by_degrees(Grid("ESRI:54009", (20000, 0, -9e6, 0, -20000, 8e6), 900, 800)) is None
 
 
 def test_areas_are_sums_over_the_pixels_inside(served, case):
@@ -318,6 +376,33 @@ def test_errors_are_the_labels_that_the_map_contradicts(served, case):
             mapped[each["row"], each["col"]],
             labels[each["row"], each["col"]],
         )
+
+
+def test_labels_of_a_class_that_the_map_lacks_are_neither_right_nor_wrong(case):
+    viewed = ViewedMap(case.folder, [str(case.folder / "truth.tif")])
+    with rasterio.open(case.folder / "map" / "class.tif") as dataset:
+        mapped = dataset.read(1)
+    found = viewed.errors(0)
+    lacking = case.truth == 4
+    assert (found["unknown"], found["lacking"], found["remedy"]) == (lacking.sum(), ["snow"], "")
+    assert found["right"] + found["wrong"] + found["unmapped"] == (~lacking).sum()
+    expected = np.where(case.truth == mapped, 1, 4)
+    expected[lacking] = 3
+    expected[mapped == 0] = 2
+    np.testing.assert_array_equal(viewed.tile("agreement1", 0, 0, 0)[0, :HEIGHT, :WIDTH], expected)
+    viewed.close()
+
+
+def test_labels_without_names_are_not_all_wrong(case, tmp_path):
+    with rasterio.open(case.folder / "truth.tif") as dataset:
+        profile = {"crs": dataset.crs, "transform": dataset.transform, "width": WIDTH, "height": HEIGHT}
+    with rasterio.open(tmp_path / "codes.tif", "w", count=1, dtype="uint8", nodata=0, **profile) as file:
+        file.write(case.truth.astype(np.uint8), 1)
+    viewed = ViewedMap(case.folder, [str(tmp_path / "codes.tif")])
+    found = viewed.errors(0)
+    assert (found["right"], found["wrong"], found["unknown"]) == (0, 0, HEIGHT * WIDTH)
+    assert found["lacking"] == ["1", "2", "3", "4"] and "--classes 1=forest" in found["remedy"]
+    viewed.close()
 
 
 def test_the_scene_is_shown_where_it_was_measured(served):

@@ -86,7 +86,8 @@ class Contents:
             )
         if (place / "evaluation.json").is_file():
             raise ValueError(
-                f"{folder} is an evaluation; give the folder of its map, and this one with --evaluation"
+                f"{folder} is an evaluation; give the folder of its map (`uncover report` shows both: "
+                f"--evaluation {folder})"
             )
         product = next((p for p in (place, place / "map") if is_map(p)), None)
         found = tuple(Path(e) for e in evaluations) or _evaluations(place)

@@ -20,6 +20,10 @@ _BLOCK = 256
 _PARTS = ("total", "measurement", "model", "overlap")
 
 
+class NoAreaError(ValueError):
+    """An outline that has no area on the map."""
+
+
 def areas_of(
     product: MapProduct, planes: Mapping[str, Plane], outline: Sequence[tuple[float, float]]
 ) -> dict[str, Any]:
@@ -80,13 +84,13 @@ def _polygon(grid: Grid, outline: Sequence[tuple[float, float]]) -> Any:
     import shapely
 
     if len(outline) < 3:
-        raise ValueError(f"{len(outline)} corner(s) came; an area has three or more")
+        raise NoAreaError(f"{len(outline)} corner(s) came; an area has three or more")
     shape = shapely.Polygon([(col, row) for row, col in outline])
     if not shape.is_valid:
-        raise ValueError("the outline crosses itself; draw it without crossing")
+        raise NoAreaError("the outline crosses itself; draw it without crossing")
     shape = shape.intersection(shapely.box(0, 0, grid.width, grid.height))
     if shape.area == 0:
-        raise ValueError("the outline lies outside the map; draw it on the map")
+        raise NoAreaError("the outline lies outside the map; draw it on the map")
     return shape
 
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from uncover.files import check_new, check_place, whole_folder
+from uncover.raster.grid import Grid
+from uncover.raster.resample import move
 from uncover.viewer import open_maps
 from uncover.viewer.planes import SIDE, level_shape, levels_of
-from uncover.viewer.server import STATIC, describe, little_endian, page, static_file
+from uncover.viewer.server import STATIC, little_endian, page, static_file
 from uncover.viewer.viewed import ViewedMap
+
+#: Points of a side that places are fitted at, and the powers of latitude and longitude.
+_FITTED, _DEGREE = 25, 8
+_POWERS = [[i, j] for i in range(_DEGREE + 1) for j in range(_DEGREE + 1 - i)]
 
 
 def export_page(
@@ -37,17 +46,42 @@ def export_page(
     maps = open_maps(folders, labels, class_field)
     viewed = [maps.current(i) for i in range(len(folders))]
     with whole_folder(goal, overwrite=overwrite) as made:
-        descriptions = []
-        for i, each in enumerate(viewed):
-            about = describe(each, viewed[0]) | {"version": "files", "model": each.model_facts()}
+        descriptions = maps.descriptions(viewed)
+        descriptions[0]["degrees"] = places_by_degrees(viewed[0].grid)
+        for i, (each, about) in enumerate(zip(viewed, descriptions, strict=True)):
+            about |= {"version": "files", "model": each.model_facts()}
             about["errors"] = [each.errors(number) for number in range(len(each.sources))]
-            descriptions.append(about)
             _tiles(each, made / "data" / str(i) / "files", say)
         for name in STATIC:
             (made / name).write_bytes(static_file(name))
         (made / "index.html").write_bytes(page({"static": True, "maps": descriptions}))
     maps.close()
     return goal
+
+
+def places_by_degrees(grid: Grid) -> dict[str, Any] | None:
+    """Polynomials of latitude and longitude for row and column, which a page without a server can compute.
+
+    None without a reference system, and where they would be wrong by a tenth of a pixel somewhere on the map.
+    """
+    if grid.crs is None:
+        return None
+    share = (1 - np.cos(np.pi * (np.arange(_FITTED) + 0.5) / _FITTED)) / 2
+    rows, cols = (each.ravel() for each in np.meshgrid(share * grid.height, share * grid.width))
+    longitude, latitude = move(grid.crs, "EPSG:4326", *grid.coordinates(rows, cols))
+    if not np.isfinite([longitude, latitude]).all():
+        return None
+    east = longitude[0] + (longitude - longitude[0] + 180) % 360 - 180  # across the antimeridian in one piece
+    ends = np.array([[latitude.min(), latitude.max()], [east.min(), east.max()]])
+    middle, half = ends.mean(axis=1), np.maximum(np.diff(ends).ravel() / 2, 1e-9)
+    u, v = (latitude - middle[0]) / half[0], (east - middle[1]) / half[1]
+    terms = np.stack([u**i * v**j for i, j in _POWERS], axis=1)
+    every = np.arange(len(rows)) % 2 == 0  # the others show how wrong it is between them
+    found = np.linalg.lstsq(terms[every], np.stack([rows, cols], axis=1)[every], rcond=None)[0]
+    if np.abs(terms @ found - np.stack([rows, cols], axis=1)).max() > 0.1:
+        return None
+    numbers = {"middle": middle, "half": half, "row": found[:, 0], "col": found[:, 1]}
+    return {"powers": _POWERS} | {name: np.round(each, 9).tolist() for name, each in numbers.items()}
 
 
 def _tiles(viewed: ViewedMap, folder: Path, say: Callable[[str], None]) -> None:

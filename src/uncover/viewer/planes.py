@@ -80,7 +80,10 @@ class OpenFiles:
                     file = rasterio.open(path, **({"overview_level": z - 1} if z else {}))
                 yield file
             except RasterioError as error:
-                raise ReadError(f"{path} cannot be read: {error}") from error
+                raise ReadError(
+                    f"{path} cannot be read, it is damaged or cut short; make the map again "
+                    f"({error.__cause__ or error})"
+                ) from error
         with self._lock:
             self._spare.append(((path, z), file))
             surplus = self._spare[:-_SPARE_FILES]

@@ -15,15 +15,17 @@ from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
-from uncover.raster.errors import SceneError
+from uncover.raster.errors import ReadError, SceneError
 from uncover.raster.grid import same_crs
 from uncover.raster.tiles import limit_caches
 from uncover.report.page import json_in_page
+from uncover.viewer.areas import NoAreaError
 from uncover.viewer.planes import KEPT, levels_of
 from uncover.viewer.viewed import ViewedMap, stamp_of
 
@@ -52,6 +54,7 @@ _ROUTES = {
     "place": re.compile(rf"{_MAP}/place/(?P<lat>{_DEGREES}),(?P<lon>{_DEGREES})"),
     "errors": re.compile(rf"{_MAP}/errors/(?P<number>\d{{1,2}})"),
 }
+_METHODS = ("GET", "HEAD")
 #: Corners of an outline, at most.
 _CORNERS = 2000
 
@@ -95,6 +98,7 @@ class Maps:
     def __init__(self, open_maps: Sequence[Callable[[], ViewedMap]]) -> None:
         self._open, self._lock = list(open_maps), threading.Lock()
         self._maps = [opened() for opened in self._open]
+        self._names = names_of([viewed.contents.map for viewed in self._maps])
         first = self._maps[0]
         for other in self._maps[1:]:
             if not same_crs(first.grid.crs, other.grid.crs):
@@ -127,7 +131,15 @@ class Maps:
     def description(self) -> dict[str, Any]:
         """What the page is told of all maps."""
         maps = [self.current(i) for i in range(len(self._maps))]
-        return {"static": False, "maps": [describe(viewed, maps[0]) for viewed in maps]}
+        return {"static": False, "maps": self.descriptions(maps)}
+
+    def descriptions(self, maps: Sequence[ViewedMap]) -> list[dict[str, Any]]:
+        """Each map by a name of its own, with its scale, and column and row of its corner on the first."""
+        relations = [viewed.grid.relation(maps[0].grid) for viewed in maps]
+        return [
+            viewed.description() | {"name": name, "relation": [a, c, f]}
+            for viewed, name, (a, _, c, _, _, f) in zip(maps, self._names, relations, strict=True)
+        ]
 
     def warm_up(self) -> None:
         """Open models and scenes before the first click; what fails then is said at the click."""
@@ -145,10 +157,16 @@ class Maps:
             viewed.close()
 
 
-def describe(viewed: ViewedMap, first: ViewedMap) -> dict[str, Any]:
-    """A map with its place in the pixels of the first one: scale, and column and row of its first pixel."""
-    a, _, c, _, _, f = viewed.grid.relation(first.grid)
-    return viewed.description() | {"relation": [a, c, f]}
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """Shortest ends of paths that tell folders apart.
+
+    >>> names_of([Path("2020/map"), Path("2025/map")])
+    ['2020/map', '2025/map']
+    """
+    parts = [folder.absolute().parts for folder in folders]
+    lengths = range(1, max(map(len, parts)) + 1)
+    n = next((n for n in lengths if len({p[-n:] for p in parts}) == len(parts)), 1)
+    return ["/".join(p[-n:]) for p in parts]
 
 
 def page(description: dict[str, Any]) -> bytes:
@@ -168,27 +186,38 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer, whatever happens, with one status."""
+        if self.server.stopped:  # a connection that was kept open
+            self.close_connection = True
+            return
+        kind = "text/plain; charset=utf-8"
         try:
             kind, body = self._answer()
             status = HTTPStatus.OK
         except _Refusal as refusal:
-            status, kind, body = refusal.status, "text/plain; charset=utf-8", f"{refusal}\n".encode()
+            status, body = refusal.status, f"{refusal}\n".encode()
+        except ReadError as error:
+            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, f"{error}\n".encode()
         except (ValueError, IndexError) as error:
-            status, kind, body = HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", f"{error}\n".encode()
+            status, body = HTTPStatus.BAD_REQUEST, f"{error}\n".encode()
         except Exception as error:  # the server stays up, and says what it could not do
             line = f"{type(error).__name__}: {error}".splitlines()[0]
-            status, kind, body = HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", line.encode()
+            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, f"{line}\n".encode()
         try:
             self.send_response(status)
             headers = {"Content-Type": kind, "Content-Length": str(len(body)), **_HEADERS}
             immutable = status is HTTPStatus.OK and kind == _BYTES
             headers["Cache-Control"] = "private, max-age=3600, immutable" if immutable else "no-store"
+            if self.command not in _METHODS:  # whatever else was sent is not read
+                headers |= {"Allow": ", ".join(_METHODS), "Connection": "close"}
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
         except OSError:  # the browser went away
             self.close_connection = True
+
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET
 
     def _answer(self) -> tuple[str, bytes]:
         address = urlsplit(self.path)
@@ -199,6 +228,8 @@ class _Handler(BaseHTTPRequestHandler):
             "localhost",
         ):
             raise _Refusal(HTTPStatus.FORBIDDEN, "open the address that `uncover view` printed")
+        if self.command not in _METHODS:
+            raise _Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{self.command} came; this page is only read")
         if rest == "":
             self.server.warm_up()
             return _type("index.html"), page(self.server.maps.description())
@@ -226,9 +257,12 @@ class _Handler(BaseHTTPRequestHandler):
                 raise _Refusal(HTTPStatus.NOT_FOUND, "there are no such labels")
             return _JSON, _json(viewed.errors(int(asked["number"])))
         if name == "place":
-            row, col = viewed.pixel_at(float(asked["lat"]), float(asked["lon"]))
-            return _JSON, _json({"row": row, "col": col})
-        return _JSON, _json(viewed.areas(_outline(query)))
+            return _JSON, _json(viewed.place_of(float(asked["lat"]), float(asked["lon"])))
+        outline = _outline(query)
+        try:
+            return _JSON, _json(viewed.areas(outline))
+        except NoAreaError as error:  # an answer to what was drawn, and no fault of the page that asked
+            return _JSON, _json({"refused": str(error)})
 
     def log_message(self, format: str, *args: Any) -> None:
         """Stay silent: the terminal is the user's."""
@@ -266,7 +300,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, maps: Maps, port: int = 0) -> None:
         self.maps, self.token = maps, secrets.token_urlsafe(24)
-        self._lock, self._warm = threading.Lock(), False
+        self._lock, self._warm, self.stopped = threading.Lock(), False, False
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
@@ -303,6 +337,7 @@ class Server(ThreadingHTTPServer):
 
     def stop(self) -> None:
         """End it."""
+        self.stopped = True
         self.shutdown()
         self.server_close()
         self.maps.close()

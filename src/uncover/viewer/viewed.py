@@ -269,15 +269,13 @@ class ViewedMap:
         found = [float(longitude[0]), float(latitude[0])]
         return found if np.isfinite(found).all() else None
 
-    def pixel_at(self, latitude: float, longitude: float) -> tuple[int, int]:
-        """Row and column of the pixel at a place; an error where the map does not reach."""
+    def place_of(self, latitude: float, longitude: float) -> Answer:
+        """Row and column of a place, with fractions, on the map or beside it; {} where there are none."""
         if self.grid.crs is None:
             raise ValueError("the map has no reference system; give row and column")
         x, y = move("EPSG:4326", self.grid.crs, np.array([longitude]), np.array([latitude]))
         row, col = self.grid.places(float(x[0]), float(y[0]))
-        if not (0 <= row < self.grid.height and 0 <= col < self.grid.width):
-            raise ValueError("that place is not on the map")
-        return int(row), int(col)
+        return {"row": row, "col": col} if np.isfinite([row, col]).all() else {}
 
     def _measured(self, window: Window) -> Answer:
         """The spectrum in all realisations, its noise, and the probabilities in each world."""
@@ -319,9 +317,11 @@ class ViewedMap:
         """Labels that the map contradicts, the most confident first."""
         cache, on_grid = TileCache(16 << 20), self._on_grid[number]
         table, largest = renumbered(self._labels[number], self.product), self.layers["largest"]
-        counts, found = np.zeros(3, np.int64), []
+        counts, lacking, found = np.zeros(3, np.int64), np.zeros(256, np.int64), []
         for window in self.grid.blocks(1024):
-            truth = table[on_grid.labels(window, cache)]
+            codes = on_grid.labels(window, cache)
+            truth = table[codes]
+            lacking += np.bincount(codes[(truth == 0) & (codes > 0)], minlength=256)
             if not truth.any():
                 continue
             mapped = self.product.numbered(self.layers["class"].plane.read(0, window)[0])
@@ -345,8 +345,23 @@ class ViewedMap:
             "right": int(counts[0]),
             "wrong": int(counts[1]),
             "unmapped": int(counts[2]),
+            "unknown": int(lacking.sum()),
+            **self._lacking(number, lacking),
             "errors": listed,
         }
+
+    def _lacking(self, number: int, counts: NDArray[np.int64]) -> Answer:
+        """Classes of the labels that the map does not have, and what to do where it has none of them."""
+        named = {c.code: c.name for c in self._labels[number].scheme.classes}
+        names = [
+            named.get(int(code), "").removeprefix("class ") or str(code) for code in np.flatnonzero(counts)
+        ]
+        remedy = ""
+        if names and not renumbered(self._labels[number], self.product).any():
+            file, mine = Path(self.sources[number]).name, self.product.names
+            remedy = f" No label has one of its names ({', '.join(mine)}); give them: "
+            remedy += f"uncover labels {file} --classes {names[0]}={mine[0]},… --out labels.tif"
+        return {"lacking": names[:8] + ["…"] * (len(names) > 8), "remedy": remedy}
 
 
 def _apart(found: list[tuple[float, int, int, int, int]]) -> list[tuple[float, int, int, int, int]]:
@@ -376,7 +391,8 @@ class _OnePlane:
 class _LabelReader:
     """Labels of a window: numbers of the map's classes from 1 (255: a class that it lacks), or agreement.
 
-    Agreement is 1 for right, 2 for wrong, 3 where the map has no class; 0 without a label.
+    Agreement is 1 for right, 2 where the map has no class, 3 for a class that it lacks, 4 for wrong, and 0
+    without a label.
     """
 
     map: ViewedMap
@@ -390,8 +406,9 @@ class _LabelReader:
         if not self.agreement:
             return labels[None]
         mapped = self.map.product.numbered(self.map.layers["class"].plane.read(0, window)[0])
-        found = np.where(labels == mapped, 1, 2).astype(np.uint8)
-        found[mapped == 0] = 3
+        found = np.where(labels == mapped, 1, 4).astype(np.uint8)
+        found[labels == 255] = 3
+        found[mapped == 0] = 2
         found[labels == 0] = 0
         return found[None]
 

@@ -11,7 +11,38 @@ report.RAMPS = {
 /** Okabe and Ito's colours, then lighter and darker ones: told apart by every eye. */
 report.SAFE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000",
   "#7fb8d8", "#f2cf7f", "#7fceb9", "#e5bbd3", "#004a73", "#7a5500", "#00543c", "#8c3d00"];
-report.AGREEMENT = [["right", "#0072B2"], ["wrong", "#D55E00"], ["no class on the map", "#999999"]];
+/** Labels of a class that the map does not have. */
+report.LACKING = ["a class that the map does not have", "#ff00ff"];
+report.AGREEMENT = [["right", "#0072B2"], ["no class on the map", "#999999"], report.LACKING, ["wrong", "#D55E00"]];
+
+(function scales() { // layers of one meaning have one scale on all maps, so that they can be compared by eye
+  const layers = report.data.maps.flatMap((map) => map.layers);
+  const meaning = ({ unit, name }) => unit || name;
+  const most = {};
+  for (const layer of layers) most[meaning(layer)] = Math.max(layer.top, most[meaning(layer)] ?? 0);
+  for (const layer of layers) layer.top = most[meaning(layer)];
+})();
+
+/** The answer of the server, or an error that says in words why there is none. */
+report.get = async function (address) {
+  const lost = report.data.static ? "the web server does not answer"
+    : "the server has stopped; run uncover view again, and open the address that it prints";
+  const answer = await fetch(address).catch(() => { throw new Error(lost); });
+  if (answer.ok) return answer;
+  const plain = answer.headers.get("Content-Type")?.startsWith("text/plain");
+  throw new Error((plain && (await answer.text()).trim()) || `${address}: status ${answer.status}`);
+};
+
+/** Row and column at a latitude and a longitude, by the polynomials of an export. */
+report.pixelOf = function (fitted, latitude, longitude) {
+  if (!fitted) throw new Error("This export knows no latitudes and longitudes; give coordinates of the map.");
+  const { middle, half, powers } = fitted;
+  const u = (latitude - middle[0]) / half[0];
+  const v = ((((longitude - middle[1] + 180) % 360) + 360) % 360 - 180) / half[1];
+  if (Math.abs(u) > 1.05 || Math.abs(v) > 1.05) return null; // far from the map they say nothing
+  const sum = (factors) => factors.reduce((all, c, n) => all + c * u ** powers[n][0] * v ** powers[n][1], 0);
+  return { row: sum(fitted.row), col: sum(fitted.col) };
+};
 
 /** Numbers of tiles, the least recently used forgotten first. */
 report.tileStore = function (most = 96) {
@@ -20,8 +51,7 @@ report.tileStore = function (most = 96) {
 
   async function load(address, dtype) {
     const { data } = report;
-    const answer = await fetch(data.static ? `${address}.bin` : address);
-    if (!answer.ok) throw new Error((await answer.text()).trim().slice(0, 300) || `status ${answer.status}`);
+    const answer = await report.get(data.static ? `${address}.bin` : address);
     const body = data.static ? answer.body.pipeThrough(new DecompressionStream("gzip")) : answer.body;
     return new kinds[dtype](await new Response(body).arrayBuffer());
   }
@@ -53,9 +83,11 @@ report.rampColour = function (ramp, share) {
   return `#${mix.map((v) => v.toString(16).padStart(2, "0")).join("")}`;
 };
 
-/** Colours of the classes of a map: its own, or those that every eye tells apart. */
-report.classColours = (map, style) =>
-  map.classes.map((each, k) => (style.palette === "safe" ? report.SAFE[k % report.SAFE.length] : each.colour));
+report.classNames = [...new Set(report.data.maps.flatMap((map) => map.classes.map(({ name }) => name)))];
+
+/** Colours of the classes of a map: its own, or those that every eye tells apart, the same on all maps. */
+report.classColours = ({ classes }, { palette }) => classes.map(({ name, colour }) =>
+  (palette === "safe" ? report.SAFE[report.classNames.indexOf(name) % report.SAFE.length] : colour));
 
 /** A table with the colour of every stored number of a layer. */
 report.colourTable = function (map, layer, style) {
@@ -80,7 +112,7 @@ report.colourTable = function (map, layer, style) {
       const quiet = style.only && style.only !== name;
       table[layer.kind === "labels" ? k + 1 : code] = packedColour(colours[k], quiet ? 26 : 255);
     });
-    if (layer.kind === "labels") table[255] = packedColour("#ff00ff");
+    if (layer.kind === "labels") table[255] = packedColour(report.LACKING[1]);
   }
   return table;
 };

@@ -8,22 +8,23 @@
   const $ = (id) => document.getElementById(id);
   const [width, height] = first.size;
   const number = (value, digits = 3) => Number(value.toPrecision(digits)).toLocaleString("en");
+  const named = (i, words) => (maps.length > 1 ? `${maps[i].name}: ${words}` : words);
   const kept = new URLSearchParams(location.hash.slice(1));
   const state = {
     left: "0/class", right: "", behind: "", over: "", opacity: "100", ramp: "dark to bright",
-    palette: "map", only: "", share: "50", pixel: "", at: "",
+    palette: "map", only: "", share: "50", of: "0", pixel: "", at: "",
     ...Object.fromEntries(kept),
   };
 
   // ---------------------------------------------------------------- what can be shown
   const choices = new Map();
   for (const [i, map] of maps.entries()) {
-    const mine = maps.length > 1 ? `${map.name}: ` : "";
-    for (const layer of map.layers) {
-      const group = mine + layer.group;
+    for (const each of map.layers) {
+      const layer = { ...each, title: named(i, each.title) };
+      const group = named(i, layer.group);
       choices.set(`${i}/${layer.name}`, { i, map, layer, group });
       if (layer.name === "class") {
-        const title = "Class, faint if unsure";
+        const title = named(i, "Class, faint if unsure");
         choices.set(`${i}/faded`, { i, map, layer: { ...layer, title, faded: true }, group });
       }
     }
@@ -47,19 +48,38 @@
   for (const name of Object.keys(report.RAMPS)) $("ramp").append(element("option", {}, name));
   $("palette").append(element("option", { value: "map" }, "of the map"),
     element("option", { value: "safe" }, "colour-blind safe"));
-  $("class-names").append(...first.classes.map(({ name }) => element("option", { value: name })));
+  $("class-names").append(...report.classNames.map((name) => element("option", { value: name })));
   document.querySelector(".labels-only").hidden = !$("over").querySelector("optgroup");
   document.title = `${first.title}: uncover view`;
   document.querySelector("h1").textContent = maps.map(({ title, name }) => (maps.length > 1 ? name : title)).join(" and ");
-  const pixel = first.metres ? `, pixels of ${number(first.metres)} m` : "";
-  document.querySelector(".facts").textContent =
-    `${width.toLocaleString("en")} × ${height.toLocaleString("en")} pixels${pixel}${first.crs ? `, ${first.crs}` : ""}`;
+  const facts = maps.map(({ size: [w, h], metres }) =>
+    `${w.toLocaleString("en")} × ${h.toLocaleString("en")} pixels${metres ? ` of ${number(metres)} m` : ""}`);
+  document.querySelector(".facts").textContent = [facts.join(" and "), first.crs].filter(Boolean).join(", ");
 
   // ---------------------------------------------------------------- the map, in pixels of the first map
+  /** A place on another map, in its columns and rows. */
+  function onMap(i, [x, y]) {
+    const [scale, left, top] = maps[i].relation;
+    return [(-y - top) / scale, (x - left) / scale];
+  }
+  /** Row and column of the pixel of a map at a place; null where it does not reach. */
+  function pixelAt(i, place) {
+    const [row, col] = onMap(i, place).map(Math.floor);
+    return row >= 0 && col >= 0 && row < maps[i].size[1] && col < maps[i].size[0] ? [row, col] : null;
+  }
+  /** The place of a row and a column of a map. */
+  function placeOf(i, row, col) {
+    const [scale, left, top] = maps[i].relation;
+    return [left + scale * col, -(top + scale * row)];
+  }
+  const centre = (i, row, col) => placeOf(i, row + 0.5, col + 0.5);
+  const extent = maps.reduce((all, { size: [w, h] }, i) =>
+    ol.extent.extend(all, ol.extent.boundingExtent([placeOf(i, 0, 0), placeOf(i, h, w)])), ol.extent.createEmpty());
+  const [wide, high] = [ol.extent.getWidth(extent), ol.extent.getHeight(extent)];
   const tileOf = report.tileStore();
   const say = (words) => { document.querySelector(".message").textContent = words; };
   const projection = new ol.proj.Projection({
-    code: "PIXELS", units: "pixels", extent: [0, -height, width, 0],
+    code: "PIXELS", units: "pixels", extent,
     metersPerUnit: first.metres ?? undefined, getPointResolution: (resolution) => resolution,
   });
 
@@ -119,13 +139,21 @@
       ...(first.metres ? [new ol.control.ScaleLine({ minWidth: 80 })] : []),
     ],
     view: new ol.View({
-      projection, center: [width / 2, -height / 2], showFullExtent: true, constrainRotation: true, enableRotation: false,
-      minResolution: 1 / 64, maxResolution: Math.max(1, (1.5 * Math.max(width, height)) / 256),
-      extent: [-width / 4, -1.25 * height, 1.25 * width, height / 4],
+      projection, center: ol.extent.getCenter(extent), showFullExtent: true, constrainRotation: true, enableRotation: false,
+      minResolution: Math.min(...maps.map(({ relation }) => relation[0])) / 64,
+      maxResolution: Math.max(1, (1.5 * Math.max(wide, high)) / 256),
+      extent: ol.extent.buffer(extent, Math.max(wide, high) / 4),
     }),
   });
-  const whole = () => map.getView().fit([0, -height, width, 0], { padding: [12, 12, 12, 12] });
-  const centre = (row, col) => [col + 0.5, -(row + 0.5)];
+  const whole = () => map.getView().fit(extent, { padding: [12, 12, 12, 12] });
+  function printed() { // the size on the screen is kept on paper, and scaled: nothing is cut
+    if (matchMedia("print").matches || !map.getSize()) return;
+    const [w, h] = map.getSize();
+    const fit = Math.min(690 / w, 620 / h); // of the pixels of a sheet of A4 or Letter, upright or across
+    document.querySelector(".stage").style.cssText = `--width: ${w}px; --height: ${h}px; --fit: ${fit}`;
+  }
+  map.on("change:size", printed);
+  printed();
 
   // ---------------------------------------------------------------- swipe
   const divider = document.querySelector(".divider");
@@ -192,6 +220,7 @@
     sides.querySelectorAll("span").forEach((each, i) => { each.textContent = titles[i]; });
     legends();
     moveEdge(Number(state.share));
+    if (told) tell(...told); // in the colours that were chosen
   }
 
   function legends() {
@@ -206,6 +235,7 @@
   function legend({ map: its, layer }, where) {
     const box = element("div", { class: "legend-of" }, element("h3", {}, where ? `${where}: ${layer.title}` : layer.title));
     const swatch = (colour) => element("i", { class: "swatch", style: { background: colour } });
+    const plain = ([name, colour]) => element("span", {}, swatch(colour), name);
     const entries = element("div", { class: "legend" });
     if (layer.kind === "number") {
       const ramp = report.RAMPS[state.ramp];
@@ -216,7 +246,7 @@
       entries.append(...its.flags.filter(({ colour }) => colour.length === 7)
         .map(({ name, colour }) => element("span", {}, swatch(colour), name)));
     } else if (layer.kind === "agreement") {
-      entries.append(...report.AGREEMENT.map(([name, colour]) => element("span", {}, swatch(colour), name)));
+      entries.append(...report.AGREEMENT.map(plain));
     } else if (layer.kind !== "colours") {
       const colours = report.classColours(its, state);
       entries.append(...its.classes.map(({ name }, k) => {
@@ -228,6 +258,7 @@
         });
         return button;
       }));
+      if (layer.kind === "labels") entries.append(plain(report.LACKING));
     }
     box.append(entries);
     if (layer.reading) box.append(element("p", { class: "help" }, `${layer.reading[0].toUpperCase()}${layer.reading.slice(1)}.`));
@@ -244,95 +275,139 @@
   $("opacity").addEventListener("input", (event) => choose({ opacity: event.target.value }));
   $("find").addEventListener("input", (event) => {
     const typed = event.target.value.trim().toLowerCase();
-    const found = typed && first.classes.find(({ name }) => name.toLowerCase().startsWith(typed));
-    choose({ only: found ? found.name : "" });
+    const found = typed && report.classNames.find((name) => name.toLowerCase().startsWith(typed));
+    say(typed && !found ? `No class begins with “${typed}”; there are ${report.classNames.join(", ")}.` : "");
+    choose({ only: found || "" });
   });
 
   // ---------------------------------------------------------------- the story of a pixel
   const teller = report.teller(first, document.querySelector(".pixel"));
   let asked = 0;
+  let told = null;
 
-  /** Numbers of a pixel from the tiles: what a static page knows. */
-  async function fromTiles(row, col) {
+  /** Numbers of a pixel from the tiles of some layers: what a static page knows. */
+  async function fromTiles(i, row, col, layers) {
     const { SIDE } = report;
-    const layers = first.layers.filter(({ kind }) => kind !== "colours");
     const at = (row % SIDE) * SIDE + (col % SIDE);
-    const get = (layer) => tileOf(0, layer, 0, Math.floor(row / SIDE), Math.floor(col / SIDE));
-    const found = await Promise.all(layers.map(async (layer) => [layer.name, (await get(layer))[at]]));
-    const flags = first.flags.filter(({ bit }) => Object.fromEntries(found).quality & bit).map(({ name }) => name);
-    const lost = "the scene is not in this export";
-    return { row, col, numbers: Object.fromEntries(found), flags, lost, model: first.model };
+    const get = (layer) => tileOf(i, layer, 0, Math.floor(row / SIDE), Math.floor(col / SIDE));
+    return Object.fromEntries(await Promise.all(layers.map(async (layer) => [layer.name, (await get(layer))[at]])));
   }
 
-  async function story(row, col) {
-    if (!data.static) return ask(`data/0/${first.version}/story/${row}-${col}`);
-    return fromTiles(row, col);
+  async function story(i, row, col) {
+    if (!data.static) return ask(`data/${i}/${maps[i].version}/story/${row}-${col}`);
+    const numbers = await fromTiles(i, row, col, maps[i].layers.filter(({ kind }) => kind !== "colours"));
+    return { row, col, numbers, lost: "the scene is not in this export", model: maps[i].model };
   }
 
-  async function ask(address) {
-    const answer = await fetch(address);
-    if (!answer.ok) throw new Error((await answer.text()).trim().slice(0, 300));
-    return answer.json();
+  const ask = async (address) => (await report.get(address)).json();
+
+  /** The map whose layer lies under a place of the screen. */
+  function under([x]) {
+    const right = state.right && x > (map.getSize()[0] * Number(state.share)) / 100;
+    return choices.get(right ? state.right : state.left).i;
   }
 
-  async function pick(row, col, move = false) {
-    if (row < 0 || col < 0 || row >= height || col >= width) return;
-    state.pixel = `${row},${col}`;
+  /** Choose the pixel at a place: of this map, or of another one where it does not reach. */
+  async function pick(wanted, place, move = false) {
+    const at = maps.map((_, each) => pixelAt(each, place));
+    const i = at[wanted] ? wanted : at.findIndex(Boolean);
+    if (i < 0) return;
+    const [row, col] = at[i];
+    Object.assign(state, { of: String(i), pixel: at[i].join() });
     remember();
     marked.clear();
-    marked.addFeature(new ol.Feature(new ol.geom.Polygon([[[col, -row], [col + 1, -row], [col + 1, -row - 1], [col, -row - 1], [col, -row]]])));
-    marked.addFeature(new ol.Feature(new ol.geom.MultiLineString(cross(row, col))));
-    if (move) map.getView().setCenter(centre(row, col));
+    const corners = [[0, 0], [0, 1], [1, 1], [1, 0], [0, 0]].map(([down, across]) => placeOf(i, row + down, col + across));
+    marked.addFeature(new ol.Feature(new ol.geom.Polygon([corners])));
+    marked.addFeature(new ol.Feature(new ol.geom.MultiLineString(cross())));
+    if (move) map.getView().setCenter(centre(i, row, col));
     const mine = (asked += 1);
     try {
-      const found = await story(row, col);
-      if (mine === asked) tell(found);
+      const [found, ...briefs] = await Promise.all([story(i, row, col), ...maps.map((_, each) => (each === i ? "" : brief(each, at[each])))]);
+      if (mine !== asked) return;
+      told = [i, found];
+      tell(...told);
+      const others = briefs.map((words, each) => other(each, words, place)).filter((_, each) => each !== i);
+      document.querySelector(".others").replaceChildren(...others);
     } catch (error) { say(error.message); }
   }
 
-  /** Four strokes around a pixel, which are seen when it is too small to be. */
-  function cross(row, col) {
-    const [x, y] = centre(row, col);
+  /** What a map says of a pixel, in few words. */
+  async function brief(i, pixel) {
+    if (!pixel) return "outside";
+    const largest = layerOf(maps[i], "largest");
+    const numbers = await fromTiles(i, ...pixel, [layerOf(maps[i], "class"), largest]);
+    const found = maps[i].classes.find(({ code }) => code === numbers.class);
+    return found ? `${found.name}, ${(numbers.largest * largest.scale).toFixed(2)}` : "no class";
+  }
+
+  function other(i, words, place) {
+    const button = element("button", { type: "button", title: `Tell the story of ${maps[i].name}` }, `${maps[i].name} here: ${words}`);
+    button.disabled = !pixelAt(i, place);
+    button.addEventListener("click", () => pick(i, place));
+    return button;
+  }
+
+  /** Four strokes around the chosen pixel, which are seen when it is too small to be. */
+  function cross() {
+    const i = Number(state.of);
+    const [x, y] = centre(i, ...state.pixel.split(",").map(Number));
     const r = map.getView().getResolution();
-    const near = Math.max(0.5, 6 * r), far = near + 10 * r;
+    const near = Math.max(0.5 * maps[i].relation[0], 6 * r), far = near + 10 * r;
     return [[1, 0], [-1, 0], [0, 1], [0, -1]].map(([dx, dy]) => [[x + dx * near, y + dy * near], [x + dx * far, y + dy * far]]);
   }
 
-  function tell(found) {
+  function tell(i, found) {
+    const its = maps[i];
     const value = (name) => {
-      const layer = layerOf(first, name);
+      const layer = layerOf(its, name);
       const stored = found.numbers[name];
       return !layer || stored === null || stored === layer.nodata ? NaN : stored * layer.scale;
     };
-    const parts = Object.fromEntries(first.layers.filter(({ group }) => group === "Uncertainty").map(({ name }) => [name, value(name)]));
-    const k = first.classes.findIndex(({ code }) => code === found.numbers.class);
+    const parts = Object.fromEntries(its.layers.filter(({ group }) => group === "Uncertainty").map(({ name }) => [name, value(name)]));
+    const k = its.classes.findIndex(({ code }) => code === found.numbers.class);
+    const colours = report.classColours(its, state);
     const box = document.querySelector(".pixel");
     box.hidden = false;
     document.querySelector(".hint").hidden = true;
-    box.dataset.pixel = `${found.row},${found.col}`;
-    box.dataset.numbers = JSON.stringify(found.numbers);
-    teller.use({ ...first, model: found.model, flags: Object.fromEntries(first.flags.map(({ bit, name }) => [bit, name])) });
+    document.querySelector(".whose").textContent = maps.length > 1 ? `On ${its.name}` : "";
+    Object.assign(box.dataset, { map: i, pixel: `${found.row},${found.col}`, numbers: JSON.stringify(found.numbers) });
+    teller.use({
+      ...its, model: found.model, classes: its.classes.map((each, n) => ({ ...each, colour: colours[n] })),
+      flags: Object.fromEntries(its.flags.map(({ bit, name }) => [bit, name])),
+    });
     teller({
       row: found.row, col: found.col, k, quality: found.numbers.quality ?? 0, parts,
-      probability: first.classes.map((_, i) => value(`p${i + 1}`)), worlds: found.worlds,
+      probability: its.classes.map((_, n) => value(`p${n + 1}`)), worlds: found.worlds,
       mean: found.measured, lines: found.realised ?? [], spread: found.deviation,
       lost: `No spectrum: ${found.lost ?? "the scene is not here"}.`,
     });
     box.dataset.place = found.place ? `${found.place[1].toFixed(6)}, ${found.place[0].toFixed(6)}` : "";
   }
 
-  map.on("click", ({ coordinate: [x, y] }) => {
-    if (!drawing) pick(Math.floor(-y), Math.floor(x));
+  /** Choose a pixel on the map, and bring its story into sight. */
+  async function pickOnMap(pixel, place) {
+    await pick(under(pixel), place);
+    const box = document.querySelector(".pixel");
+    const { top, bottom } = box.getBoundingClientRect();
+    const panel = document.querySelector(".panel").getBoundingClientRect();
+    const above = Math.max(panel.top, narrow.matches ? $("map").getBoundingClientRect().bottom : 0);
+    if (top > innerHeight - 150 || bottom < above + 50) box.scrollIntoView({ block: "start" });
+  }
+  const narrow = matchMedia("(max-width: 56rem)");
+
+  map.on("click", ({ coordinate, pixel }) => {
+    if (!drawing) pickOnMap(pixel, coordinate);
   });
   $("map").addEventListener("keydown", (event) => {
-    const [x, y] = map.getView().getCenter();
+    const middle = map.getView().getCenter();
     const arrow = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    if (event.key === "Enter") pick(Math.floor(-y), Math.floor(x));
+    if (event.key === "Enter") pickOnMap(map.getPixelFromCoordinate(middle), middle);
     else if (event.key === "0") whole();
     else if (event.key === "Escape") draw(null);
     else if (arrow && event.shiftKey) {
-      const [row, col] = (state.pixel || [Math.floor(-y), Math.floor(x)].join()).split(",").map(Number);
-      pick(row + arrow[0], col + arrow[1]);
+      const i = Number(state.of);
+      const [row, col] = state.pixel ? state.pixel.split(",").map(Number) : onMap(i, middle).map(Math.floor);
+      pick(i, centre(i, row + arrow[0], col + arrow[1]));
     } else return;
     event.preventDefault();
     event.stopPropagation();
@@ -340,26 +415,32 @@
 
   $("go").addEventListener("submit", async (event) => {
     event.preventDefault();
-    const numbers = $("place").value.match(/-?\d+(\.\d+)?/g)?.map(Number) ?? [];
-    const [a, b, c, d, e, f] = first.transform;
-    let [row, col] = numbers;
-    if (!/row|r\s*\d/i.test($("place").value) && numbers.length === 2) {
-      const [x, y] = numbers;
-      row = Math.floor((a * (y - f) - d * (x - c)) / (a * e - b * d));
-      col = Math.floor((e * (x - c) - b * (y - f)) / (a * e - b * d));
-    }
-    const inside = () => numbers.length === 2 && row >= 0 && col >= 0 && row < height && col < width;
-    const [lat, lon] = numbers;
-    if (!inside() && !data.static && numbers.length === 2 && Math.abs(lat) <= 90 && Math.abs(lon) <= 180) {
-      try {
-        ({ row, col } = await ask(`data/0/${first.version}/place/${lat.toFixed(9)},${lon.toFixed(9)}`));
-      } catch (error) { say(error.message); return; }
-    }
-    say(inside() ? "" : "That is no place on the map.");
-    if (!inside()) return;
-    if (map.getView().getResolution() > 0.5) map.getView().setResolution(0.5);
-    pick(row, col, true);
+    const i = Number(state.of);
+    try {
+      const place = await placeTyped($("place").value, i);
+      const found = place && maps.some((_, each) => pixelAt(each, place));
+      say(found ? "" : "That is no place on the map.");
+      if (!found) return;
+      if (map.getView().getResolution() > 0.5) map.getView().setResolution(0.5);
+      pick(i, place, true);
+    } catch (error) { say(error.message); }
   });
+
+  /** The place that was typed: a row and a column of a map, its coordinates, or latitude and longitude. */
+  async function placeTyped(text, i) {
+    const numbers = text.match(/-?\d+(\.\d+)?/g)?.map(Number) ?? [];
+    if (numbers.length !== 2) return null;
+    if (/row|r\s*\d/i.test(text)) return centre(i, ...numbers);
+    const [a, b, c, d, e, f] = first.transform;
+    const [x, y] = numbers;
+    const row = (a * (y - f) - d * (x - c)) / (a * e - b * d);
+    const col = (e * (x - c) - b * (y - f)) / (a * e - b * d);
+    if (maps.some((_, each) => pixelAt(each, [col, -row]))) return [col, -row];
+    if (!first.crs || Math.abs(x) > 90 || Math.abs(y) > 360) return null;
+    const found = data.static ? report.pixelOf(first.degrees, x, y)
+      : await ask(`data/0/${first.version}/place/${x.toFixed(9)},${y.toFixed(9)}`);
+    return found && [found.col, -found.row];
+  }
   const copy = async (text, button) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -369,7 +450,7 @@
   };
   $("copy-place").addEventListener("click", ({ target }) => {
     const [row, col] = state.pixel.split(",").map(Number);
-    const [a, b, c, d, e, f] = first.transform;
+    const [a, b, c, d, e, f] = maps[Number(state.of)].transform;
     const [x, y] = [a * (col + 0.5) + b * (row + 0.5) + c, d * (col + 0.5) + e * (row + 0.5) + f];
     const place = document.querySelector(".pixel").dataset.place;
     copy(`${x}, ${y}${place ? ` (latitude, longitude ${place})` : ""}`, target);
@@ -396,14 +477,21 @@
     say(kind === "Rectangle" ? "Click two corners." : "Click the corners; double-click the last.");
   }
 
+  /** Areas inside an outline on each map that is shown. */
   async function areas(corners) {
-    const outline = corners.map(([x, y]) => `${(-y).toFixed(3)},${x.toFixed(3)}`).join(";");
     const box = document.querySelector(".areas .result");
+    const shown = new Set([state.left, state.right].filter(Boolean).map((key) => choices.get(key).i));
     say("");
     box.textContent = "…";
     try {
-      const found = await ask(`data/0/${first.version}/areas?outline=${encodeURIComponent(outline)}`);
-      box.replaceChildren(...areaParts(found));
+      const found = await Promise.all([...shown].map((i) => {
+        const outline = corners.map((corner) => onMap(i, corner).map((v) => v.toFixed(3)).join()).join(";");
+        return ask(`data/${i}/${maps[i].version}/areas?outline=${encodeURIComponent(outline)}`);
+      }));
+      box.replaceChildren(...[...shown].flatMap((i, n) => [
+        ...(maps.length > 1 ? [element("h3", {}, maps[i].name)] : []),
+        ...(found[n].refused ? [element("p", {}, found[n].refused)] : areaParts(found[n])),
+      ]));
     } catch (error) { box.textContent = error.message; }
   }
 
@@ -446,16 +534,19 @@
 
   // ---------------------------------------------------------------- labels and the most confident errors
   const errors = { list: [], at: -1 };
+  const compared = () => $("label-source").value.split("/").map(Number);
+  const counted = (n, words) => `${n.toLocaleString("en")} ${words}`;
   async function readErrors() {
     const box = document.querySelector(".labels");
     box.querySelector(".counts").textContent = "…";
     try {
-      const n = $("label-source").value;
-      const found = data.static ? first.errors[n] : await ask(`data/0/${first.version}/errors/${n}`);
+      const [i, n] = compared();
+      const found = data.static ? maps[i].errors[n] : await ask(`data/${i}/${maps[i].version}/errors/${n}`);
       Object.assign(errors, { list: found.errors, at: -1 });
-      const lost = found.unmapped ? `, ${found.unmapped.toLocaleString("en")} where the map has no class` : "";
-      box.querySelector(".counts").textContent =
-        `${found.right.toLocaleString("en")} labelled pixels right, ${found.wrong.toLocaleString("en")} wrong${lost}.`;
+      const counts = [counted(found.right, "labelled pixels right"), counted(found.wrong, "wrong"),
+        ...(found.unmapped ? [counted(found.unmapped, "where the map has no class")] : []),
+        ...(found.lacking.length ? [counted(found.unknown, `of classes that the map does not have: ${found.lacking.join(", ")}`)] : [])];
+      box.querySelector(".counts").textContent = `${counts.join(", ")}.${found.remedy}`;
       box.querySelector(".error").textContent = found.errors.length ? "" : "No error to step through.";
     } catch (error) { box.querySelector(".counts").textContent = error.message; }
   }
@@ -464,17 +555,20 @@
     if (!errors.list.length) await readErrors();
     const n = errors.list.length;
     if (!n) return;
+    const [i] = compared();
     errors.at = errors.at < 0 ? (by > 0 ? 0 : n - 1) : (errors.at + by + n) % n;
     const { p, row, col, mapped, label } = errors.list[errors.at];
-    const name = (k) => first.classes[k - 1].name;
+    const name = (k) => maps[i].classes[k - 1].name;
     document.querySelector(".labels .error").textContent =
       `${errors.at + 1} of ${n}: mapped ${name(mapped)} with probability ${p.toFixed(3)}, labelled ${name(label)}.`;
     if (map.getView().getResolution() > 0.25) map.getView().setResolution(0.25);
-    pick(row, col, true);
+    pick(i, centre(i, row, col), true);
   }
-  if (first.labels.length) {
+  for (const [i, { labels }] of maps.entries()) {
+    labels.forEach((name, n) => $("label-source").append(element("option", { value: `${i}/${n}` }, named(i, name))));
+  }
+  if ($("label-source").options.length) {
     document.querySelector(".labels").hidden = false;
-    first.labels.forEach((name, i) => $("label-source").append(element("option", { value: i }, name)));
     $("label-source").addEventListener("change", readErrors);
     $("next").addEventListener("click", () => step(1));
     $("previous").addEventListener("click", () => step(-1));
@@ -484,6 +578,7 @@
   if (!choices.has(state.left)) state.left = "0/class";
   for (const slot of ["right", "behind", "over"]) if (!choices.has(state[slot])) state[slot] = "";
   if (!(state.ramp in report.RAMPS)) state.ramp = "dark to bright";
+  if (!maps[state.of]) Object.assign(state, { of: "0", pixel: "" });
   if (maps.length > 1 && !kept.has("left")) state.right = "1/class";
   show();
   const at = state.at.split(",").map(Number);
@@ -496,10 +591,9 @@
     state.at = [x, -y, map.getView().getResolution()].map((v) => Number(v.toFixed(4))).join();
     remember();
     if (!state.pixel || !marked.getFeatures().length) return;
-    const [row, col] = state.pixel.split(",").map(Number);
-    marked.getFeatures()[1].getGeometry().setCoordinates(cross(row, col));
+    marked.getFeatures()[1].getGeometry().setCoordinates(cross());
   });
   map.once("rendercomplete", () => { document.body.dataset.ready = "yes"; });
-  if (state.pixel) pick(...state.pixel.split(",").map(Number));
+  if (state.pixel) pick(Number(state.of), centre(Number(state.of), ...state.pixel.split(",").map(Number)));
   report.map = map;
 })();
