@@ -384,7 +384,8 @@ def test_labels_of_a_class_that_the_map_lacks_are_neither_right_nor_wrong(case):
         mapped = dataset.read(1)
     found = viewed.errors(0)
     lacking = case.truth == 4
-    assert (found["unknown"], found["lacking"], found["remedy"]) == (lacking.sum(), ["snow"], "")
+    assert (found["unknown"], found["lacking"]) == (lacking.sum(), ["snow"])
+    assert viewed.description()["labels"] == [{"name": "truth.tif", "remedy": ""}]
     assert found["right"] + found["wrong"] + found["unmapped"] == (~lacking).sum()
     expected = np.where(case.truth == mapped, 1, 4)
     expected[lacking] = 3
@@ -401,7 +402,8 @@ def test_labels_without_names_are_not_all_wrong(case, tmp_path):
     viewed = ViewedMap(case.folder, [str(tmp_path / "codes.tif")])
     found = viewed.errors(0)
     assert (found["right"], found["wrong"], found["unknown"]) == (0, 0, HEIGHT * WIDTH)
-    assert found["lacking"] == ["1", "2", "3", "4"] and "--classes 1=forest" in found["remedy"]
+    assert found["lacking"] == ["class 1", "class 2", "class 3", "class 4"]
+    assert "uncover labels codes.tif --classes 1=forest" in viewed.description()["labels"][0]["remedy"]
     viewed.close()
 
 

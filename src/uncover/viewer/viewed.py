@@ -218,7 +218,9 @@ class ViewedMap:
                 {"bit": int(bit), "name": quality_words(bit)[0], "colour": FLAGS.get(bit, "#ffffff00")}
                 for bit in sorted(Quality, key=lambda bit: list(FLAGS).index(bit) if bit in FLAGS else 99)
             ],
-            "labels": [Path(name).name for name in self.sources],
+            "labels": [
+                {"name": Path(name).name, "remedy": self._remedy(n)} for n, name in enumerate(self.sources)
+            ],
             "ramp": [colour for _, colour in RAMP],
         }
 
@@ -346,22 +348,25 @@ class ViewedMap:
             "wrong": int(counts[1]),
             "unmapped": int(counts[2]),
             "unknown": int(lacking.sum()),
-            **self._lacking(number, lacking),
+            "lacking": self._names_of(number, np.flatnonzero(lacking)),
             "errors": listed,
         }
 
-    def _lacking(self, number: int, counts: NDArray[np.int64]) -> Answer:
-        """Classes of the labels that the map does not have, and what to do where it has none of them."""
+    def _names_of(self, number: int, codes: NDArray[np.intp]) -> list[str]:
+        """Names of some codes of labels, eight at most."""
         named = {c.code: c.name for c in self._labels[number].scheme.classes}
-        names = [
-            named.get(int(code), "").removeprefix("class ") or str(code) for code in np.flatnonzero(counts)
-        ]
-        remedy = ""
-        if names and not renumbered(self._labels[number], self.product).any():
-            file, mine = Path(self.sources[number]).name, self.product.names
-            remedy = f" No label has one of its names ({', '.join(mine)}); give them: "
-            remedy += f"uncover labels {file} --classes {names[0]}={mine[0]},… --out labels.tif"
-        return {"lacking": names[:8] + ["…"] * (len(names) > 8), "remedy": remedy}
+        return [named.get(int(code), str(code)) for code in codes[:8]] + ["…"] * (len(codes) > 8)
+
+    def _remedy(self, number: int) -> str:
+        """What to do with labels of which no class is one of the map; empty where one is."""
+        labels, mine = self._labels[number], self.product.names
+        if renumbered(labels, self.product).any() or not labels.scheme.classes:
+            return ""
+        value, file = labels.scheme.names[0].removeprefix("class "), Path(self.sources[number]).name
+        return (
+            f"None of the classes of {file} is one of the map ({', '.join(mine)}); give them their names: "
+            f"uncover labels {file} --classes {value}={mine[0]},… --out labels.tif"
+        )
 
 
 def _apart(found: list[tuple[float, int, int, int, int]]) -> list[tuple[float, int, int, int, int]]:

@@ -7,7 +7,7 @@
   const first = maps[0];
   const $ = (id) => document.getElementById(id);
   const [width, height] = first.size;
-  const number = (value, digits = 3) => Number(value.toPrecision(digits)).toLocaleString("en");
+  const number = (value, digits = 3) => value.toLocaleString("en", { maximumSignificantDigits: digits });
   const named = (i, words) => (maps.length > 1 ? `${maps[i].name}: ${words}` : words);
   const kept = new URLSearchParams(location.hash.slice(1));
   const state = {
@@ -54,7 +54,7 @@
   document.querySelector("h1").textContent = maps.map(({ title, name }) => (maps.length > 1 ? name : title)).join(" and ");
   const facts = maps.map(({ size: [w, h], metres }) =>
     `${w.toLocaleString("en")} × ${h.toLocaleString("en")} pixels${metres ? ` of ${number(metres)} m` : ""}`);
-  document.querySelector(".facts").textContent = [facts.join(" and "), first.crs].filter(Boolean).join(", ");
+  document.querySelector(".facts").textContent = [[...new Set(facts)].join(" and "), first.crs].filter(Boolean).join(", ");
 
   // ---------------------------------------------------------------- the map, in pixels of the first map
   /** A place on another map, in its columns and rows. */
@@ -545,8 +545,8 @@
       Object.assign(errors, { list: found.errors, at: -1 });
       const counts = [counted(found.right, "labelled pixels right"), counted(found.wrong, "wrong"),
         ...(found.unmapped ? [counted(found.unmapped, "where the map has no class")] : []),
-        ...(found.lacking.length ? [counted(found.unknown, `of classes that the map does not have: ${found.lacking.join(", ")}`)] : [])];
-      box.querySelector(".counts").textContent = `${counts.join(", ")}.${found.remedy}`;
+        ...(found.unknown ? [counted(found.unknown, `of classes that the map does not have (${found.lacking.join(", ")})`)] : [])];
+      box.querySelector(".counts").textContent = `${counts.join(", ")}. ${maps[i].labels[n].remedy}`;
       box.querySelector(".error").textContent = found.errors.length ? "" : "No error to step through.";
     } catch (error) { box.querySelector(".counts").textContent = error.message; }
   }
@@ -565,10 +565,12 @@
     pick(i, centre(i, row, col), true);
   }
   for (const [i, { labels }] of maps.entries()) {
-    labels.forEach((name, n) => $("label-source").append(element("option", { value: `${i}/${n}` }, named(i, name))));
+    labels.forEach(({ name }, n) => $("label-source").append(element("option", { value: `${i}/${n}` }, named(i, name))));
   }
   if ($("label-source").options.length) {
     document.querySelector(".labels").hidden = false;
+    const [i, n] = compared();
+    document.querySelector(".labels .counts").textContent = maps[i].labels[n].remedy;
     $("label-source").addEventListener("change", readErrors);
     $("next").addEventListener("click", () => step(1));
     $("previous").addEventListener("click", () => step(-1));
