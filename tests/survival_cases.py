@@ -50,6 +50,13 @@ COMMANDS = {
                 again=("--resume",)),
         Command("evaluate", ("evaluate", "map", "--reference", "labels.tif", "--draws", "20", "--block", "50",
                              "--out", "new")),
+        Command("areas", ("areas", "map", "--regions", "regions.gpkg", "--field", "class", "--out", "new"),
+                again=("--resume",)),
+        Command("change", ("change", "map", "map-after", "--out", "new"), again=("--resume",)),
+        Command("sample", ("sample", "map", "--for", "areas", "-n", "100", "--out", "new.gpkg"), "new.gpkg",
+                again=("--overwrite",)),
+        Command("sample-training", ("sample", "map", "--for", "training", "-n", "9", "--out", "new.gpkg"),
+                "new.gpkg", again=("--overwrite",)),
         Command("report", ("report", "map", "--out", "new.html"), "new.html"),
         Command("view", ("view", "map", "--export", "new")),
         Command("demo", ("demo", "--size", "120", "--draws", "2", "--out", "new")),
@@ -59,19 +66,24 @@ COMMANDS = {
 
 def make_inputs(folder):
     """The files that the commands read."""
+    from map_products import write_polygons
     from uncover.labels import Scheme
-    from uncover.pipeline import map_scene, write_labels
+    from uncover.pipeline import MapOptions, map_scene, write_labels
 
     folder.mkdir(parents=True, exist_ok=True)
     save_model(folder / "model.uncover", fitted())
-    write_scene(folder / "scene.tif", reflectance(300, 270))
-    write_scene(folder / "top.tif", reflectance(300, 270, seed=2))
+    write_scene(folder / "scene.tif", reflectance(264, 260))
+    write_scene(folder / "top.tif", reflectance(264, 260, seed=2))
     with rasterio.open(folder / "top.tif", "r+") as file:
         file.update_tags(PROCESSING_LEVEL="Level-1C")
     codes = np.random.default_rng(1).integers(1, 4, (15, 14)).astype(np.uint8)
-    codes = np.kron(codes, np.ones((20, 20), np.uint8))[:300, :270]
-    write_labels(folder / "labels.tif", codes, grid(300, 270), Scheme.of_names(CLASSES))
-    map_scene(folder / "model.uncover", folder / "scene.tif", folder / "map")
+    codes = np.kron(codes, np.ones((20, 20), np.uint8))[:264, :260]
+    write_labels(folder / "labels.tif", codes, grid(264, 260), Scheme.of_names(CLASSES))
+    write_scene(folder / "after.tif", reflectance(264, 260, seed=3))
+    for name, scene, day in (("map", "scene.tif", "2020-06-01"), ("map-after", "after.tif", "2021-06-01")):
+        map_scene(folder / "model.uncover", folder / scene, folder / name, MapOptions(date=day))
+    parcels = [(0, 0, 40, 40), (50, 60, 150, 90), (250, 200, 264, 260)]
+    write_polygons(folder / "regions.gpkg", parcels, list(CLASSES), grid=grid(264, 260))
 
 
 def state(folder, inputs):
@@ -129,9 +141,9 @@ class Launcher:
         ends = self.ask(folder=str(folder), lines=lines, kill_at=kill_at, kill_after=kill_after)
         return [End(**end) for end in ends]
 
-    def listing(self, folder, prefix):
-        """Hashes of the files below a folder whose names begin so, without that beginning."""
-        return self.ask(listing=str(folder), prefix=prefix)
+    def listing(self, folder):
+        """Hashes of the files below a folder."""
+        return self.ask(listing=str(folder))
 
     def resize(self, size):
         """Give the small file system so many bytes."""
@@ -147,20 +159,13 @@ class Launcher:
 
 def _serve(small):
     import contextlib
+    import importlib
     import signal
     import time
 
-    from uncover import pipeline
     from uncover.cli import main
 
-    for name in pipeline.__all__ if hasattr(pipeline, "__all__") else ():
-        getattr(pipeline, name)
-    for module in ("matplotlib.figure", "jinja2", "zarr", "h5netcdf", "xarray", "uncover.report.map_report",
-                   "uncover.viewer.export", "uncover.models.files", "sklearn.base"):  # fmt: skip
-        with contextlib.suppress(ImportError):
-            __import__(module)
-
-    def child(folder, line, kill_at, said, counted):
+    def child(folder, line, kill_at, said, counted, loaded):
         os.chdir(folder)
         os.dup2(said, 1)
         os.dup2(said, 2)
@@ -189,26 +194,31 @@ def _serve(small):
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
+            os.write(loaded, "\n".join(sys.modules).encode())
             os._exit(code)
 
     def started(request):
         runs = []
         for i, line in enumerate(request["lines"]):
-            said, counted = (os.memfd_create(name) for name in ("said", "counted"))
+            told = [os.memfd_create(name) for name in ("said", "counted", "loaded")]
             process = os.fork()
             if process == 0:
-                child(request["folder"], line, request["kill_at"] if i == 0 else None, said, counted)
-            runs.append((process, said, counted, time.monotonic()))
+                child(request["folder"], line, request["kill_at"] if i == 0 else None, *told)
+            runs.append((process, *told, time.monotonic()))
         return runs
 
     def ended(run):
-        process, said, counted, began = run
+        process, said, counted, loaded, began = run
         _, status = os.waitpid(process, 0)
         seconds = time.monotonic() - began
         text = os.pread(said, 1 << 20, 0).decode("utf-8", "replace")
         events = int(os.pread(counted, 12, 0) or 0)
-        os.close(said)
-        os.close(counted)
+        for name in os.pread(loaded, 1 << 20, 0).decode().splitlines():
+            if name not in sys.modules:  # the next child has it from the start
+                with contextlib.suppress(Exception):
+                    importlib.import_module(name)
+        for handle in (said, counted, loaded):
+            os.close(handle)
         return {"code": os.waitstatus_to_exitcode(status), "events": events, "seconds": seconds, "said": text}
 
     answers = os.fdopen(os.dup(1), "w")
@@ -219,9 +229,7 @@ def _serve(small):
             subprocess.run(["mount", "-o", f"remount,size={request['size']}", small], check=True)
             answer = []
         elif "listing" in request:
-            found = contents(request["listing"]).items()
-            mark = f"{request['prefix']}-"
-            answer = {name.replace(mark, "", 1): digest for name, digest in found if mark in name}
+            answer = contents(request["listing"])
         elif "remove" in request:
             for path in Path(request["remove"]).iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

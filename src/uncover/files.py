@@ -28,6 +28,8 @@ from uncover import remote
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: What the file system says when there is no room.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Structured files are read whole; none that we know is larger.
 MOST_BYTES = 64 << 20
 
@@ -157,7 +159,7 @@ def _work_place(goal: Path, overwrite: bool) -> Iterator[Path]:
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
             yield work
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            if error.errno not in FULL:
                 raise
             why = os.strerror(error.errno)
             raise ValueError(f"{goal} cannot be written ({why}); make room, or write elsewhere") from error

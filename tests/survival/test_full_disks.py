@@ -30,13 +30,13 @@ def on_small_disks(command, launcher, small, originals, tmp_path, sizes):
     whole, _ = state(tmp_path / "a", inputs)
     needed = sum((tmp_path / "a" / name).stat().st_size for name in whole)
     folder, started = small
-    place = str(folder / f"{command.name}-")
-    line = [f"{place}{each}" if each.startswith("new") else each for each in command.arguments]
+    started.clear(folder)
+    line = [str(folder / each) if each.startswith("new") else each for each in command.arguments]
     failed = 0
     for size in (*np.geomspace(4096, 1.3 * needed + 30_000, sizes).astype(int), 64 << 20):
         started.resize(int(size))
         (end,) = started.run(tmp_path / "a", [*line, *command.again])
-        answer = started.listing(folder, command.name)
+        answer = started.listing(folder)
         if end.code == 0:
             break
         failed += 1

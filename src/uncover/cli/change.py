@@ -36,7 +36,11 @@ def change(before: str, after: str, out: str, **given: Any) -> None:
 
     pipeline.check_apart(out, before, after)
     given["memory"] = pipeline.parse_memory(given["memory"])
+    said = list[str]()
     with bar("change") as progress:
-        made = pipeline.change_of_maps(before, after, out, pipeline.ChangeOptions(**given), progress)
-    click.echo(write_change_report(made), err=True)
+        made = pipeline.change_of_maps(
+            before, after, out, pipeline.ChangeOptions(**given), progress,
+            lambda folder: said.append(write_change_report(folder)),
+        )  # fmt: skip
+    click.echo(said[0], err=True)
     click.echo(f"{made}")

@@ -7,7 +7,7 @@ The classes of the two dates are read together: a pixel is of classes i and j wi
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -253,10 +253,12 @@ def change_of_maps(
     out: str | Path,
     options: ChangeOptions | None = None,
     progress: Progress | None = None,
+    finish: Callable[[Path], object] = lambda folder: None,
 ) -> Path:
     """Compare two maps of one place: change.tif, transition.tif, change.csv and a STAC item in a folder.
 
     The folder appears at the end; until then the work lies in `OUT.partial`, and goes on with `resume`.
+    `finish` is called with the folder before that, to add what belongs to it.
     """
     chosen = options or ChangeOptions()
     check_place(out)
@@ -273,6 +275,7 @@ def change_of_maps(
             _compute(maps, scratch, progress or (lambda done, total: None))
             store.mkdir(parents=True, exist_ok=True)
             _write(maps, scratch, store, key)
+            finish(store)
     return Path(out)
 
 

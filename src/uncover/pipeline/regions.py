@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from uncover.raster.journal import Journal, fingerprint, unfinished
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import UNIT
 from uncover.raster.tiles import TileCache
-from uncover.raster.vectors import Regions, open_layer, read_regions
+from uncover.raster.vectors import Regions, open_layer, read_regions, write_package
 from uncover.warn import warn
 
 Array = NDArray[np.float64]
@@ -66,24 +66,19 @@ def areas_of_regions(
     """
     chosen = options or RegionOptions()
     check_place(out)
-    mapped = MappedScene.open(folder)
-    if not mapped.worlds:
-        warn(
-            f"{folder} has no worlds: {mapped.mapper.without_spread}; the uncertainty of the measurement is "
-            "not in the results"
-        )
-    facts = {
-        "map": mapped.properties["uncover:run"],
-        "field": chosen.field,
-        "rules": [_OF_REGION, _OF_UNIT],
-    }
     if not Path(regions).exists():
         raise SceneError(f"{regions} does not exist; check the path")
     with unchanged(regions, folder) as check:
-        file = Path(regions).stat()
+        mapped = MappedScene.open(folder)
+        if not mapped.worlds:
+            warn(
+                f"{folder} has no worlds: {mapped.mapper.without_spread}; the uncertainty of the measurement "
+                "is not in the results"
+            )
+        file, rules = Path(regions).stat(), [_OF_REGION, _OF_UNIT]
+        facts = {"map": mapped.properties["uncover:run"], "field": chosen.field, "rules": rules}
         key = fingerprint({**facts, "regions": [Path(regions).name, file.st_size, file.st_mtime_ns]})
         with unfinished(out, key, chosen.resume, chosen.overwrite, check) as (store, journal):
-            store.mkdir(parents=True, exist_ok=True)
             parts = store.parent / "parts"
             parts.mkdir(exist_ok=True)
             _compute(mapped, regions, chosen, parts, journal, progress or (lambda done, total: None))
@@ -300,6 +295,8 @@ def _write(
     """Write the table and the GeoPackage from the parts, some thousands of polygons at a time."""
     require("pyogrio")
     names = _columns(mapped)
+    shutil.rmtree(store, ignore_errors=True)  # of a run that was killed: a GeoPackage would be added to
+    store.mkdir(parents=True)
     with open(store / "regions.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
@@ -307,7 +304,8 @@ def _write(
             with np.load(parts / _part(some)) as found:
                 columns = _table(mapped, some, dict(found))
             writer.writerows([_cell(value) for value in row] for row in zip(*columns, strict=True))
-            _append(store / "regions.gpkg", some, names, columns)
+            values = dict(zip(names, columns, strict=True))
+            write_package(store / "regions.gpkg", "regions", some.wkb, values, some.crs)
 
 
 def _columns(mapped: MappedScene) -> list[str]:
@@ -338,20 +336,3 @@ def _cell(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return "" if np.isnan(value) else f"{value:.6g}"
     return value
-
-
-def _append(path: Path, some: Regions, names: Sequence[str], columns: Sequence[NDArray[Any]]) -> None:
-    """Add polygons to a GeoPackage, in their own reference system."""
-    import pyogrio
-
-    pyogrio.raw.write(
-        path,
-        geometry=some.wkb,
-        field_data=list(columns),
-        fields=list(names),
-        geometry_type="Unknown",
-        crs=some.crs,
-        driver="GPKG",
-        layer="regions",
-        append=path.exists(),
-    )

@@ -33,6 +33,7 @@ from uncover.raster.observed import ObservedScene
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import UNIT
 from uncover.raster.tiles import TileCache
+from uncover.raster.vectors import write_package
 from uncover.warn import warn
 
 Floats = NDArray[np.float64]
@@ -122,28 +123,11 @@ class MapSample:
         self._write_package(path)
 
     def _write_package(self, path: Path) -> None:
-        import pyogrio
         import shapely
 
-        fields = {
-            "id": np.arange(1, len(self) + 1),
-            "class": np.full(len(self), None, object),
-            **self.columns,
-        }
-        pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": "2000-01-01T00:00:00.000Z"})  # the same bytes
-        try:
-            pyogrio.raw.write(
-                str(path),
-                geometry=shapely.to_wkb(shapely.points(self.xy)),
-                field_data=list(fields.values()),
-                fields=list(fields),
-                geometry_type="Point",
-                crs=self.crs,
-                driver="GPKG",
-                layer=path.stem,
-            )
-        finally:
-            pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
+        wkb = shapely.to_wkb(shapely.points(self.xy))
+        fields = {"id": np.arange(1, len(self) + 1), "class": np.full(len(self), None, object)}
+        write_package(path, path.stem, wkb, {**fields, **self.columns}, self.crs, "Point")
 
 
 def sample_files(goal: Path) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
-from uncover.files import alone, parse_json
+from uncover.files import FULL, alone, parse_json
 from uncover.progress import Stopped
 from uncover.raster.errors import ChangedError, ReadError, SceneError
 
@@ -106,14 +106,17 @@ def unfinished(
                     final.rename(partial / "replaced")
                 (partial / "store").rename(final)
                 shutil.rmtree(partial)
-        except (ValueError, OSError):
+        except (ValueError, OSError) as error:
             try:
                 with suppress(ReadError):  # a server that is gone has said nothing
                     check()
             except ChangedError:
                 journal.done.clear()  # and with it what was computed
                 raise
-            raise
+            if getattr(error, "errno", None) not in FULL:
+                raise
+            with writing(final):
+                raise
         except Stopped as stop:
             stop.advice = "go on with --resume" if journal.done else ""
             raise

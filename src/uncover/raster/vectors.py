@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import shutil
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -452,3 +455,35 @@ def pixels_of(
         inside = (row >= 0) & (col >= 0) & (row < grid.height) & (col < grid.width)
     rows, cols = (np.where(inside, place, 0).astype(np.intp) for place in (row, col))
     return rows, cols, inside
+
+
+def write_package(
+    path: Path,
+    layer: str,
+    wkb: NDArray[Any],
+    fields: Mapping[str, Any],
+    crs: str | None,
+    kind: str = "Unknown",
+) -> None:
+    """Write features to a GeoPackage, or add them to it: in their own CRS, and without the time of day."""
+    import pyogrio
+
+    pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": "2000-01-01T00:00:00.000Z"})  # the same bytes
+    try:
+        pyogrio.raw.write(
+            str(path),
+            geometry=wkb,
+            field_data=list(fields.values()),
+            fields=list(fields),
+            geometry_type=kind,
+            crs=crs,
+            driver="GPKG",
+            layer=layer,
+            append=path.exists(),
+        )
+    except Exception as error:  # SQLite says nothing of the disk, or that something else is not there
+        if shutil.disk_usage(path.parent).free < 1 << 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise
+    finally:
+        pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
