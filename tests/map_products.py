@@ -1,5 +1,7 @@
 """Small map products as `uncover map` writes them, and reference files, for tests."""
 
+import json
+
 import numpy as np
 import pyogrio.raw
 import rasterio
@@ -37,6 +39,13 @@ def write_product(folder, numbers, p, names=NAMES, grid=GRID, scheme=None, dtype
         if whole:
             dataset.scales = [1e-4] * len(names)
     return folder
+
+
+def write_item(folder, names=NAMES):
+    """The least item of a map: its classes and their colours."""
+    classes = [{"value": k, "name": n, "color_hint": "112233"} for k, n in enumerate(names, start=1)]
+    item = {"properties": {}, "assets": {"class": {"classification:classes": classes}}}
+    (folder / "item.json").write_text(json.dumps(item))
 
 
 def world(seed=0, shape=GRID.shape, k=3, nodata=0.0):

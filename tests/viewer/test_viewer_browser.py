@@ -5,6 +5,7 @@ import http.server
 import io
 import json
 import re
+import shutil
 import threading
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ import rasterio
 from rasterio.transform import Affine
 
 from browsers import CHROMIUM, FLAGS, NO_BROWSER
-from map_products import NAMES, world, write_product
+from map_products import world, write_item, write_product
 from report_cases import HEIGHT, WIDTH
 from uncover.pipeline.map_product import MapProduct
 from uncover.raster.grid import Grid
@@ -155,6 +156,79 @@ def test_the_edge_between_two_layers_moves(look, width, height):
     share = int(tab.get_attribute(".divider", "aria-valuenow"))
     tab.keyboard.press("ArrowRight")
     assert int(tab.get_attribute(".divider", "aria-valuenow")) == share + 2
+
+
+@pytest.mark.parametrize("resolution", [0.1, 1])
+def test_single_labels_keep_the_colours_of_right_and_wrong_near_and_far(look, case, resolution):
+    tab = look(view=f"#over=0/agreement1&at=48,36,{resolution}")
+    shot = picture(tab)
+    seen = [(shot == colour).all(axis=2).sum() for colour in ((0, 114, 178), (213, 94, 0))]
+    _, mapped = colours(case)
+    with rasterio.open(case.folder / "labels.tif") as dataset:
+        labels = dataset.read(1)
+    counted = [((labels > 0) & same).sum() for same in (labels == mapped, labels != mapped)]
+    assert seen[1] / counted[1] > (50 if resolution < 1 else 4)  # pixels on the screen for each label
+    assert seen[0] > counted[0]
+
+
+def test_the_page_has_the_numbers_of_the_files_at_a_thousand_pixels(look, tmp_path):
+    """Of a map of several tiles, a third of it without a class, read as the page reads them."""
+    _, p, mapped = world(shape=(700, 1100), nodata=0.3)
+    grid = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=1100, height=700)
+    write_product(tmp_path / "map", mapped, p, grid=grid)
+    write_item(tmp_path / "map")
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(0, 700, 1000), rng.integers(0, 1100, 1000)
+    with view(tmp_path / "map") as shown:
+        tab = look(address=shown.address)
+        found = tab.evaluate(
+            """async (places) => {
+                const [tileOf, { layers }, S] = [report.tileStore(), report.data.maps[0], report.SIDE];
+                const tile = (layer, ...at) => tileOf(0, layer, 0, ...at.map((n) => Math.floor(n / S)));
+                const number = async (layer, [row, col]) =>
+                    (await tile(layer, row, col))[(row % S) * S + (col % S)];
+                const one = async (layer) =>
+                    [layer.name, await Promise.all(places.map((place) => number(layer, place)))];
+                return Object.fromEntries(await Promise.all(layers.map(one)));
+            }""",
+            np.stack([rows, cols], axis=1).tolist(),
+        )
+    with rasterio.open(tmp_path / "map" / "probability.tif") as file:
+        stored = {f"p{k}": file.read(k) for k in file.indexes} | {"largest": file.read().max(axis=0)}
+    with rasterio.open(tmp_path / "map" / "class.tif") as file:
+        stored["class"] = file.read(1)
+    assert found.keys() == stored.keys()
+    for name, numbers in stored.items():
+        np.testing.assert_array_equal(found[name], numbers[rows, cols])
+    assert 200 < found["class"].count(0) < 400
+
+
+def test_the_page_is_shown_in_the_cell_of_a_notebook(browser, served):
+    tab = browser.new_page()
+    tab.set_content(f"<h1>Notebook</h1>{served._repr_html_()}")
+    frame = next(each for each in tab.frames if each.url.startswith(served.address))
+    frame.wait_for_selector("body[data-ready]")
+    frame.focus("#map")
+    tab.keyboard.press("Enter")
+    frame.wait_for_selector(".pixel[data-pixel]")
+    tab.close()
+
+
+def test_a_map_that_is_replaced_or_removed_is_said_in_the_page(look, case, tmp_path):
+    folder = tmp_path / "map"
+    shutil.copytree(case.folder / "map", folder)
+    with view(folder) as shown:
+        tab = look(address=shown.address, allowed="Failed to load resource")
+        shutil.copytree(folder, tmp_path / "new")
+        shutil.rmtree(folder)
+        tab.mouse.click(*place_of(tab, 40, 50))
+        tab.wait_for_selector(".message:has-text('the map is not there any more')")
+        (tmp_path / "new").rename(folder)
+        tab.mouse.click(*place_of(tab, 40, 50))
+        tab.wait_for_selector(".message:has-text('the map was replaced; load the page again')")
+        tab.reload()
+        tab.wait_for_selector("body[data-ready]")
+        click(tab, 40, 50)
 
 
 @pytest.mark.parametrize("kind", ["Rectangle", "Polygon"])
@@ -326,9 +400,7 @@ def two(case, tmp_path_factory):
     with rasterio.open(folder / "uncertainty.tif", "w", count=6, dtype="float32", **profile) as file:
         file.write(parts.astype(np.float32))
         file.descriptions = ("total", "measurement", "model", "overlap", "margin", "typicality")
-    classes = [{"value": k, "name": n, "color_hint": "112233"} for k, n in enumerate(NAMES, start=1)]
-    item = {"properties": {}, "assets": {"class": {"classification:classes": classes}}}
-    (folder / "item.json").write_text(json.dumps(item))
+    write_item(folder)
     with view(case.folder, folder) as shown:
         yield shown, folder
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from rasterio.transform import Affine
 
 import uncover
-from map_products import NAMES, world, write_product
+from map_products import world, write_item, write_product
 from report_cases import HEIGHT, WIDTH, write_scene_cube
 from uncover import pipeline
 from uncover.cli import main
@@ -429,9 +429,7 @@ def test_maps_of_other_systems_are_not_shown_together(tmp_path):
     for name, (transform, zone) in cases.items():
         crs = f"EPSG:326{zone}"
         write_product(tmp_path / name, mapped, p, grid=Grid(crs, transform, 120, 90))
-        classes = [{"value": k, "name": n, "color_hint": "112233"} for k, n in enumerate(NAMES, start=1)]
-        item = {"properties": {}, "assets": {"class": {"classification:classes": classes}}}
-        (tmp_path / name / "item.json").write_text(json.dumps(item))
+        write_item(tmp_path / name)
         viewed.append(lambda name=name: ViewedMap(tmp_path / name))
     with pytest.raises(SceneError, match="one reference system"):
         Maps(viewed[:2])

@@ -117,6 +117,23 @@ report.colourTable = function (map, layer, style) {
   return table;
 };
 
+/** Labels one pixel larger on every side, where there are none: seen from afar, single pixels keep their colour. */
+report.larger = function (numbers) {
+  const { SIDE } = report;
+  const out = numbers.slice();
+  numbers.forEach((label, at) => {
+    if (!label) return;
+    const [row, col] = [Math.floor(at / SIDE), at % SIDE];
+    for (let y = Math.max(row - 1, 0); y <= Math.min(row + 1, SIDE - 1); y += 1) {
+      for (let x = Math.max(col - 1, 0); x <= Math.min(col + 1, SIDE - 1); x += 1) {
+        const there = y * SIDE + x;
+        if (!numbers[there]) out[there] = Math.max(out[there], label);
+      }
+    }
+  });
+  return out;
+};
+
 /** A tile as a picture. `faded`: the numbers of the probability that makes the classes opaque. */
 report.paint = function (numbers, layer, table, faded = null, scale = 1) {
   const n = report.SIDE * report.SIDE;

@@ -6,7 +6,6 @@
   const maps = data.maps;
   const first = maps[0];
   const $ = (id) => document.getElementById(id);
-  const [width, height] = first.size;
   const number = (value, digits = 3) => value.toLocaleString("en", { maximumSignificantDigits: digits });
   const named = (i, words) => (maps.length > 1 ? `${maps[i].name}: ${words}` : words);
   const kept = new URLSearchParams(location.hash.slice(1));
@@ -83,6 +82,9 @@
     metersPerUnit: first.metres ?? undefined, getPointResolution: (resolution) => resolution,
   });
 
+  /** Pixels of the map are smaller than three of the screen: labels of one pixel are drawn larger. */
+  const far = () => map.getView().getResolution() > 1 / 3;
+
   /** A layer of tiles; what it shows is decided when a tile is painted. */
   function stacked(name, slot) {
     const layer = new ol.layer.Tile({ className: `ol-layer ${name}` });
@@ -91,15 +93,16 @@
       const choice = choices.get(state[slot]);
       layer.setVisible(Boolean(choice));
       if (!choice) { shown = null; return; }
-      const looks = [state[slot], state.ramp, state.palette, state.only].join();
+      const larger = choice.layer.group === "Labels" && far();
+      const looks = [state[slot], state.ramp, state.palette, state.only, larger].join();
       if (looks === shown) return;
       shown = looks;
-      layer.setSource(sourceOf(choice));
+      layer.setSource(sourceOf(choice, larger));
     }
     return { layer, show };
   }
 
-  function sourceOf({ i, map, layer }) {
+  function sourceOf({ i, map, layer }, larger) {
     const [scale, left, top] = map.relation;
     const [w, h] = map.size;
     const table = report.colourTable(map, layer, state);
@@ -113,7 +116,7 @@
       try {
         const numbers = await tileOf(i, layer, last - z, y, x);
         const faded = largest && await tileOf(i, largest, last - z, y, x);
-        return await report.paint(numbers, layer, table, faded, largest?.scale);
+        return await report.paint(larger ? report.larger(numbers) : numbers, layer, table, faded, largest?.scale);
       } catch (error) {
         say(`A tile could not be read: ${error.message}`);
         throw error;
@@ -130,7 +133,13 @@
   const marked = new ol.source.Vector();
   const line = (colour, thick) => new ol.style.Style({ stroke: new ol.style.Stroke({ color: colour, width: thick }) });
   const twice = [line("#000000", 4), line("#ffffff", 2)]; // seen on every ground
-  const vectors = [drawn, marked].map((source) => new ol.layer.Vector({ source, style: twice }));
+  const outlined = (i, top, left, down, across) => new ol.geom.Polygon([[[0, 0], [0, 1], [1, 1], [1, 0], [0, 0]]
+    .map(([y, x]) => placeOf(i, top + y * down, left + x * across))]);
+  const frames = new ol.source.Vector({
+    features: maps.map(({ size: [w, h] }, i) => new ol.Feature(outlined(i, 0, 0, h, w))),
+  });
+  const vectors = [[frames, line("#808080", 1)], [drawn, twice], [marked, twice]]
+    .map(([source, style]) => new ol.layer.Vector({ source, style }));
   const map = new ol.Map({
     target: "map",
     layers: [...Object.values(stack).map(({ layer }) => layer), ...vectors],
@@ -153,6 +162,10 @@
     document.querySelector(".stage").style.cssText = `--width: ${w}px; --height: ${h}px; --fit: ${fit}`;
   }
   map.on("change:size", printed);
+  map.getView().on("change:resolution", () => {
+    $("map").classList.toggle("far", far());
+    for (const { show: each } of Object.values(stack)) each();
+  });
   printed();
 
   // ---------------------------------------------------------------- swipe
@@ -316,8 +329,7 @@
     Object.assign(state, { of: String(i), pixel: at[i].join() });
     remember();
     marked.clear();
-    const corners = [[0, 0], [0, 1], [1, 1], [1, 0], [0, 0]].map(([down, across]) => placeOf(i, row + down, col + across));
-    marked.addFeature(new ol.Feature(new ol.geom.Polygon([corners])));
+    marked.addFeature(new ol.Feature(outlined(i, row, col, 1, 1)));
     marked.addFeature(new ol.Feature(new ol.geom.MultiLineString(cross())));
     if (move) map.getView().setCenter(centre(i, row, col));
     const mine = (asked += 1);
