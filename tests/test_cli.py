@@ -48,6 +48,15 @@ def test_the_module_runs_every_command():
     assert [line.split()[0] for line in shown.split("Commands:")[1].strip().splitlines()] == [*main.commands]
 
 
+@pytest.mark.parametrize("twice", [["--labels", "a.tif", "--labels=b.tif"], ["--seed", "1", "--seed", "1"]])
+def test_an_option_of_one_value_is_not_taken_twice(twice):
+    """The last one would count, and nobody would know that the first was lost."""
+    result = CliRunner().invoke(main, ["fit", "scene.tif", *twice, "--out", "m.uncover"])
+    assert result.exit_code == 2
+    line = result.stderr.splitlines()[-1]
+    assert line == f"Error: {twice[0]} came 2 times, and takes one value; give it once"
+
+
 @pytest.mark.parametrize(
     ("problem", "line"),
     [

@@ -159,6 +159,21 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(case, tmp_path, monkeypatch):
     assert contents(out) == contents(case / "change")
 
 
+def test_maps_on_a_grid_of_their_own_are_compared(case, tmp_path):
+    """Maps made with --crs are read again in the grids of their scenes."""
+    folders = []
+    for name in ("before", "after"):
+        options = MapOptions(threads=1, crs="EPSG:3035", date="2020-06-01")
+        folders.append(map_scene(case / "model.uncover", case / f"{name}.tif", tmp_path / name, options))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # no worlds
+        change_of_maps(*folders, tmp_path / "change")
+    facts = json.loads((tmp_path / "change/item.json").read_text())["properties"]["uncover:change"]
+    before, after = truth()
+    assert facts["changed"]["share"] == pytest.approx((before != after).mean(), abs=0.02)
+    assert facts["pixels"] > 0.95 * before.size
+
+
 def test_maps_that_cannot_be_compared_are_one_line(case, tmp_path):
     with pytest.raises(SceneError, match="1 MB are too few; give --memory 300MB"):
         change_of_maps(case / "map-before", case / "map-after", tmp_path / "c", ChangeOptions(memory=1 << 20))

@@ -9,10 +9,12 @@ import numpy as np
 import pyogrio
 import pytest
 import rasterio
+import rasterio.warp
 import shapely
 
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, fitted, save_model, write_scene
 from uncover.pipeline import MapOptions, RegionOptions, SourceOptions, areas_of_regions, map_scene
+from uncover.pipeline.mapped import MappedScene
 from uncover.raster import UncertaintyOptions
 from uncover.raster.errors import SceneError
 from uncover.raster.uncertainty import UncertaintyWarning
@@ -93,6 +95,54 @@ def test_the_whole_map_is_a_region(case, tmp_path):
     assert meta["crs"] == "EPSG:32633" and len(data[0]) == 4
     ha = data[list(meta["fields"]).index("ha_forest")]
     assert ha[0] == pytest.approx(float(found[0]["ha_forest"]), rel=1e-5) and np.isnan(ha[3])
+
+
+def test_of_one_pixel_no_more_is_unknown_than_its_class(case, tmp_path):
+    """u² of a class that is there or not is p (1 − p), whatever the causes; of two like pixels never more."""
+    shapes = [box(r, c, 1, 1 + (c % 2)) for r in range(0, 90, 3) for c in range(0, 300, 7)]
+    areas_of_regions(case / "map", write_regions(tmp_path / "r.gpkg", shapes), tmp_path / "out")
+    rows = rows_of(tmp_path / "out/regions.csv")
+    pixels = np.array([int(row["pixels"]) for row in rows])
+    p, u = (np.array([float(row[name]) for row in rows]) for name in ("probability", "u_probability"))
+    most, one = np.sqrt(p * (1 - p)), pixels == 1
+    assert one.sum() > 300 and (u <= most * (1 + 1e-4) + 1e-6).all()
+    doubtful = one & (p < 0.99)
+    assert doubtful.sum() > 100
+    np.testing.assert_allclose(u[doubtful], most[doubtful], rtol=1e-3)
+
+
+def test_a_map_on_a_grid_of_its_own(case, tmp_path):
+    """A map made with --crs: its pixels are read again in the scene's grid, where each was taken from."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncertaintyWarning)
+        how = UncertaintyOptions(between_pixels="systematic")
+        source = SourceOptions(uncertainty=str(case / "u.csv"), uncertainty_options=how)
+        options = MapOptions(source=source, threads=1, crs="EPSG:3035")
+        map_scene(case / "model.uncover", case / "scene.tif", tmp_path / "map", options)
+    one, other = MappedScene.open(case / "map"), MappedScene.open(tmp_path / "map")
+    window = other.product.grid.window
+    wanted = np.zeros(window.shape, bool)
+    wanted[::9, ::11] = True
+    places, drawn = other.draw(window, wanted)
+    assert len(places) > 200
+    rows, cols = np.divmod(places, window.width)
+    x, y = other.product.grid.coordinates(rows + 0.5, cols + 0.5)
+    x, y = rasterio.warp.transform("EPSG:3035", "EPSG:32633", x, y)
+    mine = tuple(np.floor(each).astype(int) for each in one.product.grid.places(np.array(x), np.array(y)))
+    asked = np.zeros(SHAPE, bool)
+    asked[mine] = True
+    same, expected = one.draw(one.product.grid.window, asked)
+    at = np.searchsorted(same, mine[0] * SHAPE[1] + mine[1])
+    assert (same[at] == mine[0] * SHAPE[1] + mine[1]).mean() > 0.99  # but for centres at an edge
+    np.testing.assert_allclose(np.median(np.abs(drawn - expected[:, at])), 0, atol=1e-12)
+    moved = rasterio.warp.transform_geom("EPSG:32633", "EPSG:3035", box(10, 10, 70, 280).__geo_interface__)
+    regions = write_regions(tmp_path / "r.gpkg", [shapely.geometry.shape(moved)], crs="EPSG:3035")
+    areas_of_regions(case / "map", regions, tmp_path / "a")
+    areas_of_regions(tmp_path / "map", regions, tmp_path / "b")
+    (a,), (b,) = rows_of(tmp_path / "a/regions.csv"), rows_of(tmp_path / "b/regions.csv")
+    for name in CLASSES:
+        assert float(b[f"ha_{name}"]) == pytest.approx(float(a[f"ha_{name}"]), rel=0.03)
+        assert float(b[f"u_ha_{name}"]) == pytest.approx(float(a[f"u_ha_{name}"]), rel=0.15)
 
 
 def test_regions_in_degrees_and_in_parts(case, tmp_path, monkeypatch):

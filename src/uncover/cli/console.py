@@ -159,9 +159,26 @@ class PlainGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: D102
         return list(self.commands)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: D102
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, click.Group):
+            _refuse_twice(click.Context(command, ctx, name), rest)
+        return name, command, rest
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: D102
         with _plainly(ctx.params["debug"]), stoppable():
             return super().invoke(ctx)
+
+
+def _refuse_twice(ctx: click.Context, args: list[str]) -> None:
+    """Refuse an option of one value that came twice, of which click would take the last without a word."""
+    came = ctx.command.make_parser(ctx).parse_args(list(args))[2]
+    once = [each for each in came if isinstance(each, click.Option) and not (each.multiple or each.is_flag)]
+    twice = next((each for each in once if once.count(each) > 1), None)
+    if twice is not None:
+        name = max(twice.opts, key=len)
+        line = f"{name} came {once.count(twice)} times, and takes one value; give it once"
+        raise click.UsageError(line, ctx)
 
 
 @contextmanager

@@ -94,6 +94,10 @@ class AreaSums:
             parts["class_shares"][:K] = np.maximum(hidden - self.own[:K], 0.0)
             parts["model"][:K] = model
         parts["unknown"] = (unknown * slope[:, -1]) ** 2
+        # Of a part between 0 and A with the mean m no variance is above m (A − m) (Bhatia and Davis 2000).
+        most = self.expected * np.maximum(self.area - self.expected, 0.0)
+        total = np.maximum(np.sum(list(parts.values()), axis=0), np.finfo(float).tiny)
+        parts = {cause: part * np.minimum(1.0, most / total) for cause, part in parts.items()}
         return AreaUncertainty(self.expected, self.area, parts)
 
 

@@ -180,7 +180,7 @@ class TwoMaps:
 
     def _draws(self, window: Window, wanted: NDArray[np.bool_]) -> Array:
         """Likelihoods by joint draws of worlds and models of pixels in both scenes: (draw, pixel, pair)."""
-        each = [mapped.mapper.draw(window, wanted) for mapped in (self.before, self.after)]
+        each = [mapped.draw(window, wanted) for mapped in (self.before, self.after)]
         common, found = np.intersect1d(each[0][0], each[1][0]), []
         both = zip((self.before, self.after), each, ("before", "after"), strict=True)
         for mapped, (places, drawn), way in both:

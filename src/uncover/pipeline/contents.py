@@ -200,12 +200,18 @@ def _read_json(folder: Path | None, name: str, kind: Any = dict) -> dict[str, An
 
 
 def reopen(
-    contents: Contents, model: ModelRecord, grid: Grid, *, for_clicks: bool = False
+    contents: Contents,
+    model: ModelRecord,
+    grid: Grid,
+    *,
+    for_clicks: bool = False,
+    other_grid: bool = False,
 ) -> tuple[ObservedScene | None, str]:
     """Open the scene of a map again, the same on the same grid; or say why that cannot be.
 
     ``for_clicks``: pixels are read one by one. Little is kept in memory, and values are not compared with
-    those that the model was trained on, as the map's run has done it.
+    those that the model was trained on, as the map's run has done it. ``other_grid``: the scene may be on a
+    grid of its own, as that of a map with `--crs` is.
     """
     run = contents.run()
     if "source" not in run or "scene" not in run:
@@ -224,8 +230,13 @@ def reopen(
                 check_match(model, evidence)
     except (ValueError, TypeError, OSError, ImportError) as error:
         return None, f"the scene cannot be opened again: {error}"
-    identity = contents.item().get("properties", {}).get("uncover:scene")
-    if evidence.identity != identity or evidence.grid.shape != grid.shape:
+    properties = contents.item().get("properties", {})
+    identity, tiles = properties.get("uncover:scene"), properties.get("uncover:tiles")
+    if other_grid and tiles is not None and len(tiles) == 1:
+        identity = tiles[0]["scene"]
+    else:
+        other_grid = False
+    if evidence.identity != identity or not (other_grid or evidence.grid.shape == grid.shape):
         name = Path(files_of(source)[0]).name
         return None, f"{name} is not the scene that was mapped ({identity})"
     return evidence, ""

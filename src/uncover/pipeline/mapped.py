@@ -21,7 +21,10 @@ from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.scene_sources import source_options
 from uncover.raster.classification import make_mapper
 from uncover.raster.errors import SceneError
+from uncover.raster.grid import Grid, Window
 from uncover.raster.mapper import Mapper, Reader
+from uncover.raster.resample import read_nearest
+from uncover.raster.tiles import TileCache
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class MappedScene:
                 f"{folder} holds no model.uncover, which the map was made by; make the map again"
             )
         model, properties = load_fitted(contents.model), contents.item()["properties"]
-        observed, why = reopen(contents, model, product.grid)
+        observed, why = reopen(contents, model, product.grid, other_grid=True)
         if observed is None:
             raise SceneError(
                 f"the scene of {folder} is needed, whose pixels are read in worlds and by drawn models; {why}"
@@ -58,6 +61,27 @@ class MappedScene:
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
             mapper = make_mapper(model, observed, bool(properties["uncover:paired"]), reader)
         return cls(Path(folder), product, mapper, properties)
+
+    def draw(self, window: Window, wanted: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """`Mapper.draw` of wanted pixels (row, col) of a window of the map, which may have its own grid."""
+        scene = self.mapper.product.grid
+        if scene == self.product.grid:
+            return self.mapper.draw(window, wanted)
+        found, inside = read_nearest(_Numbers(scene), self.product.grid, window, TileCache(0))
+        asked = np.flatnonzero(wanted & inside)
+        numbers = found[0].ravel()[asked]
+        rows, cols = np.divmod(numbers, scene.width)
+        if not len(rows):
+            return asked, np.empty((self.mapper.product.drawn, 0, self.mapper.product.classes))
+        top, left = int(rows.min()), int(cols.min())
+        there = Window(top, left, int(rows.max()) + 1 - top, int(cols.max()) + 1 - left)
+        mask = np.zeros(there.shape, np.bool_)
+        mask[rows - top, cols - left] = True
+        places, drawn = self.mapper.draw(there, mask)
+        at = np.full(there.pixels, -1)
+        at[places] = np.arange(len(places))
+        mine = at[(rows - top) * there.width + cols - left]
+        return asked[mine >= 0], drawn[:, mine[mine >= 0]]
 
     @property
     def order(self) -> list[int]:
@@ -80,6 +104,20 @@ class MappedScene:
         else:
             found = log_share_covariance(self.mapper.model.model_)
         return np.asarray(found[np.ix_(self.order, self.order)])
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Numbers of the pixels of a grid, row by row: a raster that says which pixel is the nearest."""
+
+    grid: Grid
+    name: str = "pixel numbers"
+    tile: tuple[int, int] = (256, 256)
+
+    def read(self, window: Window, cache: TileCache) -> NDArray[Any]:
+        """Numbers of the pixels of a window, (1, row, col)."""
+        rows, cols = np.arange(window.height) + window.row, np.arange(window.width) + window.col
+        return np.asarray((rows[:, None] * self.grid.width + cols)[None], np.int64)
 
 
 def _with_shares(model: ModelRecord, known: Mapping[str, Any] | None) -> ModelRecord:

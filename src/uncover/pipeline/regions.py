@@ -143,14 +143,15 @@ class _RegionSums:
     classed: Array  # (region,), area of those that have a class
     counted: Array  # (region, class), area by the most probable class
     expected: Array  # (region, class)
-    own: Array  # (region, class)
+    own: Array  # (region, class), Σ a² P (1 − P)
+    shared: Array  # (region, class), what of it is common to pixels, and not overlap
     products: Array  # (region, class, class)
     draws: Array  # (region, draw, class), worlds and then models
 
     @classmethod
     def empty(cls, mapped: MappedScene, regions: Regions) -> _RegionSums:
         n, K, D = len(regions), len(mapped.product.names), mapped.mapper.product.drawn
-        shapes = [(n,), (n,), (n, K), (n, K), (n, K), (n, K, K), (n, D, K)]
+        shapes = [(n,), (n,), (n, K), (n, K), (n, K), (n, K), (n, K, K), (n, D, K)]
         return cls(mapped, regions.shapes, *(np.zeros(shape) for shape in shapes))
 
     def filled(self) -> _RegionSums:
@@ -187,6 +188,9 @@ class _RegionSums:
         add(self.counted, np.eye(P.shape[1])[numbers[pixel]] * a[:, None])
         add(self.expected, P * a[:, None])
         add(self.own, P * (1 - P) * (a**2)[:, None])
+        C = self.mapped.log_share_covariance
+        by_shares = np.diag(C) - 2 * P @ C + np.einsum("nj,jk,nk->n", P, C, P)[:, None]
+        add(self.shared, P**2 * by_shares * (a**2)[:, None])
         for k in range(P.shape[1]):
             add(self.products[:, k], P * (P[:, k] * a)[:, None])
         self._add_draws(window, region, pixel, a)
@@ -196,7 +200,7 @@ class _RegionSums:
         chosen, share = _spread(region)
         wanted = np.zeros(window.pixels, np.bool_)
         wanted[pixel[chosen]] = True
-        places, drawn = self.mapped.mapper.draw(window, wanted.reshape(window.shape))
+        places, drawn = self.mapped.draw(window, wanted.reshape(window.shape))
         if not len(places):
             return
         at = np.full(window.pixels, -1)
@@ -206,7 +210,11 @@ class _RegionSums:
         drawn = drawn[:, at[pixel[chosen]]][..., self.mapped.order]
         weighted = np.moveaxis(drawn * (a[chosen] * share)[:, None], 0, 1)  # (pixel, draw, class)
         first = np.flatnonzero(np.diff(region[chosen], prepend=-1))
-        self.draws[region[chosen][first]] += np.add.reduceat(weighted, first, axis=0)
+        mine = region[chosen][first]
+        self.draws[mine] += np.add.reduceat(weighted, first, axis=0)
+        each = (part.var(0, ddof=1) for part in np.split(drawn, [self.mapped.worlds]) if len(part) > 1)
+        apart = np.sum(list(each), axis=0) * (a[chosen] ** 2 * share)[:, None]
+        self.shared[mine] += np.add.reduceat(apart, first, axis=0)
 
     def _areas(self, window: Window) -> Array:
         return pixel_areas(self.mapped.product.grid, window)
@@ -235,9 +243,8 @@ class _RegionSums:
         """Standard uncertainty of each area, and its parts (cause, class), of one region."""
         worlds, models = np.split(self.draws[i], [self.mapped.worlds])
         # Every pixel stands for its share: sums of draws are those of the whole region.
-        sums = AreaSums(
-            self.expected[i], self.own[i], self.products[i], float(self.expected[i].sum()), worlds, models
-        )
+        own, sampled = np.maximum(self.own[i] - self.shared[i], 0.0), float(self.expected[i].sum())
+        sums = AreaSums(self.expected[i], own, self.products[i], sampled, worlds, models)
         found = sums.uncertainty(self.mapped.log_share_covariance)
         return found.standard, np.stack([found.part(cause) for cause in _PARTS])
 
