@@ -38,14 +38,30 @@ class Gaussians(NamedTuple):
 
     def log_prob(self, points: Array) -> Array:
         """Log density of each point under each drawn Gaussian: (point, feature) -> (point, draw, ...)."""
-        batch, p = self.mean.shape[:-1], points.shape[-1]
-        whitening = np.broadcast_to(self.whitening, (*batch, p, p)).reshape(-1, p, p)
-        mean = self.mean.reshape(-1, p)
+        p = points.shape[-1]
+        q = self.squared_distances(points).reshape(len(points), *self.mean.shape[:-1])
+        return np.asarray(self.log_det - 0.5 * p * np.log(2 * np.pi) - 0.5 * q)
+
+    def squared_distances(self, points: Array) -> Array:
+        """Squared Mahalanobis distance of each point to each Gaussian: (point, Gaussian)."""
+        mean, whitening = self.stacked
         q = np.empty((len(points), len(mean)))
         for j in range(len(mean)):
             z = (points - mean[j]) @ whitening[j].T
             q[:, j] = np.einsum("ij,ij->i", z, z)
-        return self.log_det - 0.5 * p * np.log(2 * np.pi) - 0.5 * q.reshape(len(points), *batch)
+        return q
+
+    @property
+    def stacked(self) -> tuple[Array, Array]:
+        """Means (Gaussian, feature) and whitening matrices (Gaussian, feature, feature)."""
+        p = self.mean.shape[-1]
+        whitening = np.broadcast_to(self.whitening, (*self.mean.shape, p))
+        return self.mean.reshape(-1, p), whitening.reshape(-1, p, p)
+
+    def triangular(self) -> Self:
+        """The same Gaussians with lower triangles as whitening matrices: W = QL, and |Lz| = |Wz|."""
+        upper = np.asarray(np.linalg.qr(self.whitening[..., ::-1], mode="r"))
+        return self._replace(whitening=upper[..., ::-1, ::-1])
 
 
 @dataclass(frozen=True)

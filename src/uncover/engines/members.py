@@ -11,7 +11,9 @@ from scipy.special import log_softmax
 from uncover.bayes.class_densities import slices
 from uncover.bayes.forest import Forest
 from uncover.bayes.kernel_mixture import KernelMixture
+from uncover.bayes.niw import Gaussians
 from uncover.bayes.student_t import IndependentT, StudentT, kept_finite
+from uncover.engines.kernels import Kernels
 from uncover.engines.machine import machine_code
 from uncover.engines.threads import in_order, processors
 
@@ -40,15 +42,31 @@ class FastStudentT(StudentT):
         code = machine_code() if n * self.whitening.size >= FEW_PRODUCTS else None
         if code is None:
             return super().squared_distance(points)
-        shape, x = x.shape[:-1] + self.batch_shape, np.ascontiguousarray(x).reshape(n, p)
         location, whitening = (np.stack(part) for part in zip(*self._members(), strict=True))
-        out = np.empty((len(location), n))
+        found = _squared_distances(code, x.reshape(n, p), location, whitening)
+        return kept_finite(found).reshape(x.shape[:-1] + self.batch_shape)
 
-        def work_on(rows: slice) -> None:
-            code.squared_distances(x, location, whitening, rows.start, rows.stop, out)
 
-        _in_pieces(work_on, n)
-        return kept_finite(out).T.reshape(shape)
+class FastGaussians(Gaussians):
+    """Drawn Gaussians with machine code, whose whitening matrices are lower triangles."""
+
+    def squared_distances(self, points: Array) -> Array:
+        """Squared Mahalanobis distance of each point to each Gaussian: (point, Gaussian)."""
+        code = machine_code() if len(points) * self.whitening.size >= FEW_PRODUCTS else None
+        if code is None:
+            return super().squared_distances(points)
+        return _squared_distances(code, points, *self.stacked)
+
+
+def _squared_distances(code: Kernels, points: Array, location: Array, whitening: Array) -> Array:
+    """Squares of W(x − m) with lower triangles W: (point, Gaussian)."""
+    x, out = np.ascontiguousarray(points, np.float64), np.empty((len(location), len(points)))
+
+    def work_on(rows: slice) -> None:
+        code.squared_distances(x, location, whitening, rows.start, rows.stop, out)
+
+    _in_pieces(work_on, len(x))
+    return out.T
 
 
 class FastForest(Forest):

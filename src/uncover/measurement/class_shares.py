@@ -8,6 +8,7 @@ from scipy.special import polygamma
 
 from uncover.bayes.class_shares import ClassShares, estimate_shares, likeliest_shares
 from uncover.bayes.streams import stream
+from uncover.engines.members import FastGaussians, FastStudentT
 from uncover.measurement.observation import Observation
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.pool import Pool
@@ -93,8 +94,8 @@ def log_changes(model: GaussianClasses, points: Array, n: int) -> Array:
     key = "drawn parameters", n
     if key not in model.derived:
         posterior = model.known_posterior(None if model.n_worlds is None else MEAN_WORLD)
-        drawn = posterior.draw(n, stream(model.seed, "models of class shares"))
-        model.derived[key] = drawn, posterior.predictive()
+        drawn = posterior.draw(n, stream(model.seed, "models of class shares")).triangular()
+        model.derived[key] = FastGaussians(*drawn), FastStudentT.of(posterior.predictive())
     drawn, predictive = model.derived[key]
     components, used = model.known_components, points[:, model.used_features]
     within = np.log(model.count[model.known] / components.total(model.count[model.known])[components.owner])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -80,12 +80,7 @@ class Finish:
         """Write all files; those that the journal knows are there already."""
         store.mkdir(parents=True, exist_ok=True)
         counted = areas[1, : self.product.classes]
-        has_mask = all(scene.masks for scene in self.scenes) if self.scenes else None
-        facts = MapFacts.of(scratch, self.mapper.reader.masked, has_mask)
-        if self.format != "cog" and "dataset" not in scratch.journal.done:
-            write_dataset(store / self._dataset, scratch, self.format, self._attributes(facts))
-            scratch.journal.add("dataset")
-        self._rasters(store, scratch, counted / max(counted.sum(), 1e-300))
+        facts = self._layers(store, scratch, counted / max(counted.sum(), 1e-300))
         if not facts.mapped_pixels:
             warn(self._emptiness(facts))
         pairs, why = self.mapper.world_pairs, self.mapper.without_spread
@@ -112,34 +107,46 @@ class Finish:
     def _dataset(self) -> str:
         return "map.zarr" if self.format == "zarr" else "map.nc"
 
-    def _rasters(self, store: Path, scratch: Scratch, shares: NDArray[np.float64]) -> None:
-        """Several files at a time, the largest first; those that were written are read back at the end."""
-        layers = self.product.layers if self.format == "cog" else ()
-        missing = [x for x in layers if f"{x.name}.tif" not in scratch.journal.done]
-        missing.sort(key=lambda layer: -len(layer.bands))
+    def _layers(self, store: Path, scratch: Scratch, shares: NDArray[np.float64]) -> MapFacts:
+        """Write layers and picture while the facts are added up, as many at a time as there are threads."""
+        has_mask = all(scene.masks for scene in self.scenes) if self.scenes else None
+        scene = self.scenes[0] if len(self.scenes) == 1 else None
+        shown = scene.pictured() if isinstance(scene, SceneSeries) else scene
+        done, layers = scratch.journal.done, self.product.layers if self.format == "cog" else ()
+        missing = [layer for layer in layers if f"{layer.name}.tif" not in done]
+        missing.sort(key=lambda layer: -len(layer.bands))  # the largest first
+        with ThreadPoolExecutor(self.threads) as pool:
+            found = pool.submit(MapFacts.of, scratch, self.mapper.reader.masked, has_mask)
+            running = {pool.submit(self._layer, store, scratch, layer): layer for layer in missing}
+            if self.format != "cog" and "dataset" not in done:
+                write_dataset(store / self._dataset, scratch, self.format, self._attributes(found.result()))
+                scratch.journal.add("dataset")
+            picture = store / "overview.png"
+            drawn = pool.submit(write_overview, picture, scratch, shown, self.identity, shares)
+            self._check(store, scratch, running, pool)
+            drawn.result()
+            return found.result()
 
-        sizes = {layer.name: len(layer.bands) * layer.itemsize for layer in missing}
-        done, total, pixels = 0, 8 * sum(sizes.values()), self.product.grid.window.pixels
-        with in_units() as may_stop, ThreadPoolExecutor(self.threads) as pool:
-            running = {pool.submit(self._layer, store, scratch, x): (x, False) for x in missing}
-            scene = self.scenes[0] if len(self.scenes) == 1 else None
-            shown = scene.pictured() if isinstance(scene, SceneSeries) else scene
-            picture = pool.submit(
-                write_overview, store / "overview.png", scratch, shown, self.identity, shares
-            )
+    def _check(
+        self, store: Path, scratch: Scratch, written: dict[Future[None], Layer], pool: ThreadPoolExecutor
+    ) -> None:
+        """Read files back as they are written: then they are done."""
+        sizes = {layer.name: len(layer.bands) * layer.itemsize for layer in written.values()}
+        done, total, pixels = 0, 4 * sum(sizes.values()), self.product.grid.window.pixels
+        running = {file: (layer, False) for file, layer in written.items()}
+        with in_units() as may_stop:
             while running:
                 may_stop()
                 for file in wait(running, return_when=FIRST_COMPLETED).done:
                     layer, checked = running.pop(file)
                     file.result()
-                    done += sizes[layer.name] * (1 if checked else 7)  # to compress takes longest
+                    done += sizes[layer.name] * (1 if checked else 3)  # to compress takes longest
                     step("writing", pixels * done // total, pixels)
                     path = store / f"{layer.name}.tif"
                     if checked:
                         scratch.journal.add(path.name)
                     else:
                         running[pool.submit(check_cog, path, scratch, layer)] = layer, True
-            picture.result()
 
     def _layer(self, store: Path, scratch: Scratch, layer: Layer) -> None:
         tags = {"UNCOVER_RUN": self.key, LAYER_TAG: layer.title}

@@ -75,10 +75,16 @@ def _whole(path: Path) -> Iterator[None]:
 
 
 def cog_options(layer: Layer) -> dict[str, Any]:
-    """Options of GDAL's COG driver. One thread for each file: several files are written at a time."""
+    """Options of GDAL's COG driver. One thread for each file: several files are written at a time.
+
+    Bands lie pixel by pixel, and neighbouring pixels are less alike than what a pixel repeats: whole numbers
+    are smaller without a predictor. At level 1 files are as large as by the usual 6 with one, in a quarter of
+    the time.
+    """
     return {
         "compress": "DEFLATE",
-        "predictor": {"uint8": "NO", "uint16": "STANDARD", "float32": "FLOATING_POINT"}[layer.dtype],
+        "level": 1,
+        "predictor": "FLOATING_POINT" if layer.dtype == "float32" else "NO",
         "blocksize": 512,
         "overview_resampling": layer.resampling.upper(),
         "overview_predictor": "NO",

@@ -418,15 +418,16 @@ def _sums(
 def _together(
     parts: list[tuple[Planes, NDArray[np.float64]]],
 ) -> Iterator[tuple[Planes, NDArray[np.float64]]]:
-    """Pixels with their weights; those that are plain values as one, whatever features they lack.
+    """Pixels with their weights; those without noise as one, whatever features they lack.
 
-    A unit of several dates has many patterns of gaps, with few of these pixels each.
+    A unit has many parts, and of several dates many patterns of gaps, with few of these pixels each.
     """
-    plain = [each for each in parts if each[0].noise is None and each[0].coefficients is None]
+    plain = [each for each in parts if each[0].noise is None]
     if plain:
-        numbers = np.concatenate([planes.numbers for planes, _ in plain], axis=2)
-        yield replace(plain[0][0], numbers=numbers, features=None), np.concatenate([w for _, w in plain])
-    yield from (each for each in parts if each[0].noise is not None or each[0].coefficients is not None)
+        numbers = np.concatenate([planes.values for planes, _ in plain], axis=2)
+        together = replace(plain[0][0], numbers=numbers, coefficients=None, features=None)
+        yield together, np.concatenate([weight for _, weight in plain])
+    yield from (each for each in parts if each[0].noise is not None)
 
 
 def _add_unknown(areas: NDArray[np.float64], none: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
