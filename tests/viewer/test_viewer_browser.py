@@ -193,6 +193,10 @@ def test_the_page_has_the_numbers_of_the_files_at_a_thousand_pixels(look, tmp_pa
             }""",
             np.stack([rows, cols], axis=1).tolist(),
         )
+        row, col = np.argwhere(mapped >= 0)[0]
+        tab.fill("#place", f"row {row} column {col}")
+        tab.press("#place", "Enter")
+        tab.wait_for_selector('[data-chapter="budget"]:has-text("no layers of uncertainty")')
     with rasterio.open(tmp_path / "map" / "probability.tif") as file:
         stored = {f"p{k}": file.read(k) for k in file.indexes} | {"largest": file.read().max(axis=0)}
     with rasterio.open(tmp_path / "map" / "class.tif") as file:
@@ -314,6 +318,15 @@ def test_a_link_holds_the_view(look):
     other.wait_for_selector('.pixel[data-pixel="40,70"]')
     assert other.input_value("#left") == "0/total" and other.input_value("#right") == "0/class"
     assert other.evaluate("() => report.map.getView().getResolution()") == pytest.approx(0.1)
+
+
+def test_what_a_link_says_wrongly_is_as_if_it_were_not_said(look, served):
+    wrong = "left=foo&right=0/none&over=0/class&ramp=red&palette=x&only=tundra&share=a&opacity=-3&at=0,0,0"
+    for link in (f"#{wrong}&pixel=9999,1", "#of=7&pixel=1,1", "#pixel=x", "#at=1e99,2,3", "#%zz"):
+        tab = look(view=link)
+        assert tab.input_value("#left") == "0/class" and tab.input_value("#opacity") == "100"
+        assert not tab.locator(".pixel").is_visible()
+        assert 0 < tab.evaluate("() => report.map.getView().getResolution()") < 1
 
 
 def test_print_shows_map_legend_and_pixel_without_controls(look):

@@ -84,7 +84,8 @@ report.teller = function (map, box) {
     box.querySelector(".where").textContent = `Row ${row}, column ${col}${at}: ${said}${warned}`;
     chapter("spectrum").replaceChildren(...spectrum(story));
     chapter("probability").replaceChildren(...(k < 0 ? ["–"] : probabilities(story)));
-    chapter("budget").replaceChildren(...(k < 0 ? ["–"] : budget(story)));
+    const parts = "total" in story.parts ? budget(story) : ["The map has no layers of uncertainty."];
+    chapter("budget").replaceChildren(...(k < 0 ? ["–"] : parts));
   }
 
   const chapter = (name) => box.querySelector(`[data-chapter="${name}"] .body`);

@@ -25,7 +25,8 @@ report.AGREEMENT = [["right", "#0072B2"], ["no class on the map", "#999999"], re
 
 /** The answer of the server, or an error that says in words why there is none. */
 report.get = async function (address) {
-  const lost = report.data.static ? "the web server does not answer"
+  const lost = location.protocol === "file:" ? "browsers read no tiles beside a file; run python -m http.server in its folder"
+    : report.data.static ? "the web server does not answer"
     : "the server has stopped; run uncover view again, and open the address that it prints";
   const answer = await fetch(address).catch(() => { throw new Error(lost); });
   if (answer.ok) return answer;

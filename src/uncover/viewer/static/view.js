@@ -9,11 +9,11 @@
   const number = (value, digits = 3) => value.toLocaleString("en", { maximumSignificantDigits: digits });
   const named = (i, words) => (maps.length > 1 ? `${maps[i].name}: ${words}` : words);
   const kept = new URLSearchParams(location.hash.slice(1));
-  const state = {
+  const standard = {
     left: "0/class", right: "", behind: "", over: "", opacity: "100", ramp: "dark to bright",
     palette: "map", only: "", share: "50", of: "0", pixel: "", at: "",
-    ...Object.fromEntries(kept),
   };
+  const state = { ...standard, ...Object.fromEntries(kept) };
 
   // ---------------------------------------------------------------- what can be shown
   const choices = new Map();
@@ -75,6 +75,7 @@
   const extent = maps.reduce((all, { size: [w, h] }, i) =>
     ol.extent.extend(all, ol.extent.boundingExtent([placeOf(i, 0, 0), placeOf(i, h, w)])), ol.extent.createEmpty());
   const [wide, high] = [ol.extent.getWidth(extent), ol.extent.getHeight(extent)];
+  const around = ol.extent.buffer(extent, Math.max(wide, high) / 4);
   const tileOf = report.tileStore();
   const say = (words) => { document.querySelector(".message").textContent = words; };
   const projection = new ol.proj.Projection({
@@ -151,7 +152,7 @@
       projection, center: ol.extent.getCenter(extent), showFullExtent: true, constrainRotation: true, enableRotation: false,
       minResolution: Math.min(...maps.map(({ relation }) => relation[0])) / 64,
       maxResolution: Math.max(1, (1.5 * Math.max(wide, high)) / 256),
-      extent: ol.extent.buffer(extent, Math.max(wide, high) / 4),
+      extent: around,
     }),
   });
   const whole = () => map.getView().fit(extent, { padding: [12, 12, 12, 12] });
@@ -589,16 +590,22 @@
   }
 
   // ---------------------------------------------------------------- begin
-  if (!choices.has(state.left)) state.left = "0/class";
-  for (const slot of ["right", "behind", "over"]) if (!choices.has(state[slot])) state[slot] = "";
-  if (!(state.ramp in report.RAMPS)) state.ramp = "dark to bright";
-  if (!maps[state.of]) Object.assign(state, { of: "0", pixel: "" });
+  /** What an address says wrongly is as if it were not said. */
+  function sane() {
+    const offered = (name) => [...$(name).options].some(({ value }) => value === state[name]);
+    for (const name of ["left", "right", "behind", "over", "ramp", "palette"]) if (!offered(name)) state[name] = standard[name];
+    for (const name of ["share", "opacity"]) if (!(state[name] >= 0 && state[name] <= 100)) state[name] = standard[name];
+    if (!report.classNames.includes(state.only)) state.only = "";
+    const there = maps[state.of] && state.pixel.split(",").map(Number);
+    if (!there || there.length !== 2 || !pixelAt(Number(state.of), centre(Number(state.of), ...there))) Object.assign(state, { of: "0", pixel: "" });
+  }
+  sane();
   if (maps.length > 1 && !kept.has("left")) state.right = "1/class";
   show();
-  const at = state.at.split(",").map(Number);
-  if (at.length === 3 && at.every(Number.isFinite)) {
-    map.getView().setCenter([at[0], -at[1]]);
-    map.getView().setResolution(at[2]);
+  const [x, y, resolution] = state.at.split(",").map(Number);
+  if (resolution > 0 && ol.extent.containsXY(around, x, -y)) {
+    map.getView().setCenter([x, -y]);
+    map.getView().setResolution(resolution);
   } else whole();
   map.on("moveend", () => {
     const [x, y] = map.getView().getCenter();
