@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import warnings
 from pathlib import Path
@@ -12,7 +13,7 @@ import rasterio
 
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, contents, fitted, save_model, write_scene
 from uncover.pipeline import ChangeOptions, MapOptions, SourceOptions, change_of_maps, map_scene
-from uncover.pipeline.change import TwoMaps
+from uncover.pipeline.change import TwoMaps, unexplained_share
 from uncover.raster import UncertaintyOptions
 from uncover.raster.errors import SceneError
 from uncover.raster.uncertainty import UncertaintyWarning
@@ -92,13 +93,55 @@ def test_areas_of_transitions_cover_the_truth(case):
         i, j = CLASSES.index(row["from"]), CLASSES.index(row["to"])
         right = ((before == i) & (after == j)).sum() / 100
         inside += float(row["lower_ha"]) <= right <= float(row["upper_ha"])
-        parts = float(row["u_common_ha"]), float(row["u_overlap_ha"])
-        assert float(row["standard_uncertainty_ha"]) == pytest.approx(np.hypot(*parts), rel=1e-4)
+        parts = [float(row[f"u_{each}_ha"]) for each in ("common", "overlap", "unexplained")]
+        assert float(row["standard_uncertainty_ha"]) == pytest.approx(np.hypot.reduce(parts), rel=1e-4)
     assert inside >= 8  # of nine
     facts = json.loads((case / "change/item.json").read_text())["properties"]["uncover:change"]
     share = (before != after).mean()
     assert facts["changed"]["lower"] < share < facts["changed"]["upper"] < 2 * share
     assert facts["same_model"] and not facts["same_worlds"]
+    assert facts["doubts"] == [] and max(facts["unexplained"]) < 0.05
+
+
+def test_land_that_looks_different_is_not_believed_to_have_changed(case, tmp_path, run):
+    """Nothing changed, and the other year is brighter: the interval holds no change, and a line says why."""
+    before, _ = truth()
+    bright = image(before, 5) + 3 * NOISE * SPREAD[:, None, None].astype(np.float32)
+    scene = write_scene(tmp_path / "bright.tif", bright, nodata=np.nan)
+    map_scene(case / "model.uncover", scene, tmp_path / "bright", MapOptions(threads=1))
+    made = run("change", str(case / "map-before"), str(tmp_path / "bright"), "--out", str(tmp_path / "out"))
+    assert made.exit_code == 0 and "not to be believed" in made.stderr.splitlines()[-1], made.output
+    line = next(each for each in made.stderr.splitlines() if "do not believe the change" in each)
+    assert re.search(r"does not explain at least \S+ % of map-before and [2-9]\S+ % of bright, so that", line)
+    assert re.search(r"most of it from \w+ to \w+ \(\S+ %; the other way \S+ %\)", line)
+    facts = json.loads((tmp_path / "out/item.json").read_text())["properties"]["uncover:change"]
+    found, (one, other) = facts["changed"], facts["unexplained"]
+    assert one < 0.05 < 0.2 < other and found["share"] > 0.1
+    assert found["lower"] < 0.02 and found["standard_uncertainty"] > (other - 0.02) / np.sqrt(3)
+    stays = [row for row in rows_of(tmp_path / "out/change.csv") if row["from"] == row["to"]]
+    right = [(before == CLASSES.index(row["from"])).sum() / 100 for row in stays]
+    assert all(float(row["upper_ha"]) > each for row, each in zip(stays, right, strict=True))
+    assert "Do not believe the change" in (tmp_path / "out/report.html").read_text()
+
+
+def test_maps_of_two_models_say_so(case, tmp_path):
+    other = fitted(seed=7)
+    save_model(tmp_path / "other.uncover", other)
+    map_scene(tmp_path / "other.uncover", case / "after.tif", tmp_path / "map", MapOptions(threads=1))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        maps = TwoMaps.open(case / "map-before", tmp_path / "map")
+    line = next(str(each.message) for each in said if "two models" in str(each.message))
+    assert re.search(r"\(.*map-before: \w{8} trained on .*; .*map: \w{8} trained on .*\): their errors", line)
+    assert not maps.same_model and len({each["model"] for each in maps.models}) == 2
+
+
+def test_a_share_that_is_not_explained_is_found():
+    """Of one part in four with other values at least that part, less what the model explains of it."""
+    rng = np.random.default_rng(0)
+    own, strange = rng.random(30_000), rng.beta(0.3, 5, 10_000)
+    assert 0.15 < unexplained_share(np.r_[own, strange]) < 0.25
+    assert unexplained_share(own) == 0 == unexplained_share(np.sqrt(own))
 
 
 def test_errors_that_maps_share_cancel(case):

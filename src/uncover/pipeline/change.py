@@ -7,6 +7,7 @@ The classes of the two dates are read together: a pixel is of classes i and j wi
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from uncover.labels.scheme import LandClass
 from uncover.measurement.class_shares import trained_shares
 from uncover.measurement.common_errors import MODELS
 from uncover.metrics.class_areas import share_limits
+from uncover.pipeline.map_facts import percent
 from uncover.pipeline.map_files import layer_asset, stac_item
 from uncover.pipeline.map_styles import paletted, pseudocolour
 from uncover.pipeline.mapped import MappedScene
@@ -48,6 +50,8 @@ Array = NDArray[np.float64]
 _EVERY, _DRAWN = 7, 3000
 #: Least probability of a class: half a step of the layers.
 _FLOOR = QUANTUM / 2
+#: Share of pixels that a model need not explain, and from which on that is said; change that is called much.
+_ALLOWED, _DOUBTFUL, _MUCH = 0.02, 0.05, 0.15
 #: Pixels that are computed together, and bytes that are needed at least.
 _TOGETHER, _LEAST = 8192, 300 << 20
 
@@ -93,6 +97,24 @@ class TwoMaps:
                     f"{folder} has no worlds: {each.mapper.without_spread}; the uncertainty of its "
                     "measurement is not in the areas of change"
                 )
+        if not found.same_model:
+            first, second = (each["model"] for each in found.models)
+            warn(
+                f"the maps are of two models ({before}: {first}; {after}: {second}): their errors count as "
+                "independent, and where the models differ, that is taken for change; map both dates with one"
+            )
+        return found
+
+    @property
+    def models(self) -> list[dict[str, str]]:
+        """Which model made each map: the beginning of its hash, and the scenes that trained it."""
+        found = []
+        for each in (self.before, self.after):
+            content, known = (each.folder / "model.uncover").read_bytes(), each.mapper.model.provenance_ or {}
+            sources = known.get("sources", ())
+            scenes = sorted({str(each.get("identity", each.get("name", "?"))) for each in sources})
+            name = f"{hashlib.sha256(content).hexdigest()[:8]} trained on {', '.join(scenes) or 'a table'}"
+            found.append({"map": str(each.product.name), "model": name})
         return found
 
     @property
@@ -154,16 +176,26 @@ class TwoMaps:
         before, after = (each.probabilities(window, rows, cols, cache) for each in both)
         return rows, cols, before, after
 
+    def _typicality(self, window: Window, rows: Any, cols: Any, cache: TileCache) -> Array:
+        """Typicality of pixels in each map, (map, pixel); NaN where a map does not have it."""
+        found = np.full((2, len(rows)), np.nan)
+        for own, each in zip(found, (self.before.product, self.after.product), strict=True):
+            if "typicality" in each.layers:
+                layer = each.layer("typicality")
+                own[:] = layer.values(layer.source.read(window, cache)[:, rows, cols])[0]
+        return found
+
     @cached_property
     def transitions(self) -> Transitions:
         """Shares of the transitions, from pixels of windows spread over the maps."""
         grid, cache = self.before.product.grid, TileCache()
-        likelihoods, groups, drawn = [], [], []
+        likelihoods, groups, drawn, typical = [], [], [], []
         windows = spread_windows(grid)
         each = max(1, _DRAWN // len(windows))
         for number, window in enumerate(windows):
             rows, cols, before, after = self.probabilities(window, cache)
             rows, cols = rows[::_EVERY], cols[::_EVERY]
+            typical.append(self._typicality(window, rows, cols, cache))
             likelihoods.append(self.likelihood(before[::_EVERY], after[::_EVERY]))
             groups.append(np.full(len(rows), number))
             some = np.unique(np.linspace(0, len(rows) - 1, each).astype(np.intp)) if len(rows) else rows
@@ -176,7 +208,9 @@ class TwoMaps:
         places = np.unique(np.concatenate(groups), return_inverse=True)[1]
         read = min(1.0, len(windows) / len(list(grid.blocks(64))))
         found = estimate_shares(L, places, read)
-        return Transitions(found, self._common(np.concatenate(drawn, axis=1), found), len(L))
+        common = self._common(np.concatenate(drawn, axis=1), found)
+        unlike = [unexplained_share(each) for each in np.concatenate(typical, axis=1)]
+        return Transitions(found, common, len(L), (unlike[0], unlike[1]))
 
     def _draws(self, window: Window, wanted: NDArray[np.bool_]) -> Array:
         """Likelihoods by joint draws of worlds and models of pixels in both scenes: (draw, pixel, pair)."""
@@ -217,6 +251,24 @@ class TwoMaps:
         return np.asarray(np.cov(each, rowvar=False))
 
 
+def unexplained_share(typicality: Array) -> float:
+    """Share of the pixels, at least, that a model does not explain: the largest of F(t) − t.
+
+    F(t) is the share of pixels whose typicality is t or less, which is t or less where the model is right.
+
+    >>> unexplained_share(np.linspace(0, 1, 100_000)), unexplained_share(np.full(9, np.nan))
+    (0.0, 0.0)
+    >>> round(unexplained_share(np.r_[np.zeros(1000), np.linspace(0, 1, 3000)]), 2)
+    0.25
+    """
+    p = np.sort(typicality[np.isfinite(typicality)])
+    if not len(p):
+        return 0.0
+    chance = 1.36 / np.sqrt(len(p))  # of a Kolmogorov-Smirnov test
+    found = float((np.arange(1, len(p) + 1) / len(p) - p).max())
+    return max(found, 0.0) if found > chance else 0.0
+
+
 def _pale(colour: str) -> str:
     """A colour halfway to white."""
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
@@ -225,11 +277,29 @@ def _pale(colour: str) -> str:
 
 @dataclass(frozen=True)
 class Transitions:
-    """Shares of the transitions of the mapped land, with the covariance of their errors in two parts."""
+    """Shares of the transitions of the mapped land, with the covariance of their errors in parts."""
 
     found: ClassShares  # what the overlap of the classes hides, and what was not read
     common: Array  # (transition, transition), from worlds and drawn models
     pixels: int  # that they were found from
+    unexplained: tuple[float, float] = (0.0, 0.0)  # shares of each map that its model does not explain
+
+    @property
+    def between(self) -> NDArray[np.bool_]:
+        """True for transitions from one class to another."""
+        return ~np.eye(int(np.sqrt(len(self.found.shares))), dtype=np.bool_).ravel()
+
+    @property
+    def misfit(self) -> tuple[Array, float]:
+        """Standard uncertainty of each share, and of all change, from what no model explains.
+
+        That share M of the land may be change or not: a rectangular distribution of this half-width, but for
+        no transition wider than the land of its class before, or of that after.
+        """
+        M, K = max(0.0, max(self.unexplained) - _ALLOWED), int(np.sqrt(len(self.found.shares)))
+        shares = self.found.shares.reshape(K, K)
+        most = np.maximum.outer(shares.sum(1), shares.sum(0)).ravel()
+        return np.minimum(M, most) / np.sqrt(3), M / np.sqrt(3)
 
     @property
     def hidden(self) -> Array:
@@ -238,7 +308,7 @@ class Transitions:
 
     @property
     def covariance(self) -> Array:
-        """Covariance of the shares."""
+        """Covariance of the shares, as far as the models explain the maps."""
         return np.asarray(self.hidden + self.common)
 
     def joint(self, likelihood: Array) -> Array:
@@ -373,15 +443,20 @@ def _when(maps: TwoMaps) -> dict[str, Any]:
 
 def _facts(maps: TwoMaps, areas: Array) -> dict[str, Any]:
     """What is in the maps together: shares of change with its standard uncertainty, and what they share."""
-    K = len(maps.names)
-    off = 1.0 - np.eye(K).ravel()
+    off = maps.transitions.between * 1.0
     total = areas[2].sum()
-    error = float(np.sqrt(off @ maps.transitions.covariance @ off))
+    error = float(np.hypot(np.sqrt(off @ maps.transitions.covariance @ off), maps.transitions.misfit[1]))
     share = float(areas[2] @ off / max(total, np.finfo(float).tiny))
     low, high = share_limits(np.array([share]), np.array([error]), 1.0)
     numbers = {"share": share, "standard_uncertainty": error, "lower": float(low[0]), "upper": float(high[0])}
+    doubts = _doubts(maps, areas[2] / max(total, np.finfo(float).tiny))
+    for doubt in doubts:
+        warn(doubt)
     return {
         "maps": [str(each.product.name) for each in (maps.before, maps.after)],
+        "models": maps.models,
+        "unexplained": [float(f"{each:.4g}") for each in maps.transitions.unexplained],
+        "doubts": doubts,
         "changed": {name: float(f"{value:.6g}") for name, value in numbers.items()},
         "same_model": maps.same_model,
         "same_worlds": maps.same_worlds,
@@ -389,13 +464,42 @@ def _facts(maps: TwoMaps, areas: Array) -> dict[str, Any]:
     }
 
 
+def _doubts(maps: TwoMaps, shares: Array) -> list[str]:
+    """Reasons not to believe what changed, with numbers; ``shares`` are those of the transitions."""
+    one, other = maps.transitions.unexplained
+    between, K = maps.transitions.between, len(maps.names)
+    share = float(shares[between].sum())
+    most = int(np.argmax(np.where(between, shares, -1.0)))
+    i, j = divmod(most, K)
+    largest = (
+        f"{percent(share)} of the land is stated as changed, most of it from {maps.names[i]} to "
+        f"{maps.names[j]} ({percent(float(shares[most]))}; the other way {percent(float(shares[j * K + i]))})"
+    )
+    names = [str(each.product.name) for each in (maps.before, maps.after)]
+    if max(one, other) > _DOUBTFUL:
+        return [
+            f"do not believe the change: the model does not explain at least {percent(one)} of {names[0]} "
+            f"and {percent(other)} of {names[1]}, so that land which only looks different is read as change; "
+            f"{largest}. The intervals are widened by it; take a reference sample of both dates, or train on "
+            "both"
+        ]
+    if share > _MUCH:
+        return [
+            f"{largest}; mowing, ploughing, moisture or another season look like change too: check some of "
+            "it before it is reported"
+        ]
+    return []
+
+
 def _rows(maps: TwoMaps, areas: Array) -> Iterator[dict[str, Any]]:
     """Rows of the table: each transition with its area and interval."""
     K, found = len(maps.names), maps.transitions
     unit, scale = ("pixels", 1.0) if maps.before.product.grid.crs is None else ("ha", 1e-4)
     total = scale * areas[2].sum()
-    parts = {"common": found.common, "overlap": found.hidden, "": found.covariance}
-    errors = {name: total * np.sqrt(np.maximum(np.diag(part), 0.0)) for name, part in parts.items()}
+    parts = {name: np.diag(part) for name, part in (("common", found.common), ("overlap", found.hidden))}
+    parts["unexplained"] = found.misfit[0] ** 2
+    parts[""] = np.sum(list(parts.values()), axis=0)
+    errors = {name: total * np.sqrt(np.maximum(part, 0.0)) for name, part in parts.items()}
     low, high = share_limits(scale * areas[2], errors[""], total)
     for t in range(K * K):
         numbers = {
@@ -406,6 +510,7 @@ def _rows(maps: TwoMaps, areas: Array) -> Iterator[dict[str, Any]]:
             "upper": high[t],
             "u_common": errors["common"][t],
             "u_overlap": errors["overlap"][t],
+            "u_unexplained": errors["unexplained"][t],
         }
         yield {
             "code": t + 1,

@@ -30,13 +30,18 @@ def write_change_report(folder: str | Path) -> str:
     lead = (
         f"From {before} to {after}, {share} of the mapped land changed, at 95 %. The classes of both dates "
         "are read together, with the shares of the transitions that are most likely for the scene. "
-        + ("The maps share their model" if facts["same_model"] else "The maps are of two models")
+        + (
+            "The maps share their model"
+            if facts["same_model"]
+            else "The maps are of two models, whose differences count as change"
+        )
         + (
             " and the worlds of one scene."
             if facts["same_worlds"]
             else "; their measurements are independent."
         )
     )
+    lead = " ".join([*(f"{each[0].upper()}{each[1:]}." for each in facts["doubts"]), lead])
     sections = (
         Section("change", "P(change)", lead, (_picture(place),)),
         Section("transitions", "Areas of transitions", _READING, (_table(rows),)),
@@ -44,13 +49,14 @@ def write_change_report(folder: str | Path) -> str:
     headline = Headline(percent(found["share"]), "of the mapped land changed", share)
     page = Page("Change between two maps", f"{before} and {after}", sections, (headline,))
     (place / "report.html").write_text(render(page), "utf-8")
-    return f"changed      {share} of the mapped land"
+    doubt = "; not to be believed" if any(each.startswith("do not") for each in facts["doubts"]) else ""
+    return f"changed      {share} of the mapped land{doubt}"
 
 
 _READING = (
     "The expected area is the sum of the probabilities; counted is the area of pixels whose most probable "
-    "transition it is. The interval holds what the pixels share (worlds, drawn models) and what the overlap "
-    "of the classes hides."
+    "transition it is. The interval holds what the pixels share (worlds, drawn models), what the overlap of "
+    "the classes hides, and what the model does not explain of the two dates."
 )
 
 
