@@ -41,6 +41,7 @@ FITS = range(len(examples("fit")))
 ELSEWHERE = {
     ("change", 0): "takes two maps; tests/pipeline/test_change.py",
     ("map", 5): "takes four tiles; tests/pipeline/test_mosaic.py",
+    ("map", 6): "takes hundreds of worlds; tests/pipeline/test_adaptive_draws.py takes fewer effects",
     ("demo", 0): "takes a minute; tests/studies/test_demo.py runs it smaller",
     ("demo", 1): "takes a minute; tests/studies/test_demo.py runs it smaller",
     ("reproduce", 0): "takes minutes; tests/studies/test_reproduce.py runs it with fewer points and models",

@@ -16,6 +16,7 @@ from uncover.cli.far_files import shown
 from uncover.cli.options import (
     FILES_OF_A_SCENE,
     dates_option,
+    digits_from,
     filled,
     measurement_from,
     measurement_options,
@@ -57,6 +58,9 @@ def _read_share(_context: Any, _option: Any, text: str | None) -> float | str | 
     \b
     Example: four tiles as one map, by a model of one date
       uncover map model.uncover T32TQM.SAFE T33TUG.SAFE T33TVG.SAFE T33TVF.SAFE --out map
+    \b
+    Example: as many worlds as one digit of the uncertainties takes, of all effects
+      uncover map model.uncover S2A_MSIL1C_….SAFE --aod 0.12 --effects all --draws auto --out map
     """,
 )
 @click.argument("model", metavar="MODEL")
@@ -151,7 +155,7 @@ def map_command(model: str, scenes: tuple[str, ...], out: str, dry_run: bool, **
     pipeline.check_apart(out, model, *scenes, *(given[name] for name in FILES_OF_A_SCENE))
     source = pipeline.SourceOptions(**measurement_from(given), dates=given["dates"])
     memory = pipeline.parse_memory(given["memory"])
-    options = filled(pipeline.MapOptions, given, source=source, memory=memory)
+    options = filled(pipeline.MapOptions, given, source=source, memory=memory, digits=digits_from(given))
     if dry_run:
         refuse("with --dry-run, which estimates the whole map; leave it out", "resume")
         click.echo(pipeline.forecast(model, scene, options).text())

@@ -174,6 +174,24 @@ angles_option = click.option(
     help="Sun zenith, view zenith and relative azimuth in degrees, for scenes without angles.",
 )
 
+
+def _read_draws(_context: Any, _option: Any, text: str) -> int | str:
+    """A number, or the word that asks for enough."""
+    word, _, digits = text.partition(":")
+    if word == "auto" and (not digits or digits.isdecimal()):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no number; give one, or auto, or auto:2") from None
+
+
+def digits_from(given: dict[str, Any]) -> int | None:
+    """Significant digits that --draws auto asks for; None where it is a number."""
+    draws = str(given["draws"])
+    return int(draws.partition(":")[2] or 1) if draws.startswith("auto") else None
+
+
 _world_options = _stacked(
     click.option(
         "--aod",
@@ -197,7 +215,15 @@ _world_options = _stacked(
         help="Effects that are drawn in worlds, of aod, water-vapour, ozone, altitude, radiometry; or all "
         "(default: aod).",
     ),
-    click.option("--draws", default=25, help="Number of worlds: states that are drawn."),
+    click.option(
+        "--draws",
+        default="25",
+        show_default=True,
+        metavar="N|auto",
+        callback=_read_draws,
+        help="Number of worlds: states that are drawn. With auto, map adds blocks of 25 until one digit of "
+        "its uncertainties is stable; auto:2 asks for two.",
+    ),
     click.option(
         "--impossible",
         type=click.Choice(["truncate", "clip", "gamma", "refuse"]),
@@ -418,6 +444,11 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         refuse("with --dem, which gives the heights; give one of them", "altitude")
     effects = pipeline.checked_effects(_names(given["effects"] or "aod") or ())
     own = {"uncertainty": given["aod_uncertainty"], "method": given["draw_method"], "effects": effects}
+    if digits_from(given) is not None:
+        if click.get_current_context().command.name != "map":
+            came = f"--draws {given['draws']} came"
+            raise ValueError(f"{came}; only uncover map can tell when areas are stable: give a number")
+        given = {**given, "draws": pipeline.RealiseOptions.draws}
     return filled(pipeline.RealiseOptions, given, **own)
 
 

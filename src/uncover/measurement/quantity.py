@@ -33,6 +33,19 @@ class Draws:
     quantity: Quantity | None = None  # what they are draws of
     scores: Array | None = None  # (realisation,), standard Gaussian: how far each world is off
 
+    @classmethod
+    def joined(cls, blocks: Sequence[Draws]) -> Draws:
+        """Blocks of draws of one quantity, one after the other."""
+        if len(blocks) == 1:
+            return blocks[0]
+        scores = [block.scores for block in blocks if block.scores is not None]
+        return cls(
+            np.concatenate([block.values for block in blocks]),
+            np.concatenate([block.weights for block in blocks]) / len(blocks),
+            blocks[0].quantity,
+            np.concatenate(scores) if scores else None,
+        )
+
     @property
     def mean(self) -> float:
         """Weighted mean of the draws."""

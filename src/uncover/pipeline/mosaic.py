@@ -81,6 +81,11 @@ def _check_options(options: MapOptions, tiles: int) -> None:
             f"{tiles} tiles make one map, and estimated shares would differ between them; state the shares, "
             "or map the tiles one by one"
         )
+    if options.digits is not None:
+        raise SceneError(
+            f"{tiles} tiles make one map, and --draws auto may need another number of worlds in each; map "
+            "one of them by it, and give the number that its report states"
+        )
     if options.source.scene.scene_id is not None:
         raise SceneError(f"--scene-id names one scene, and {tiles} tiles came; leave it out")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,11 +17,12 @@ from uncover.bayes.population import UnknownShare
 from uncover.engines.machine import machine_code
 from uncover.measurement.pooled import PoolSummariser
 from uncover.models.record import ModelRecord
+from uncover.pipeline.adaptive_draws import AdaptiveDraws, settle_draws
 from uncover.pipeline.class_shares import MappedShares, with_class_shares
 from uncover.pipeline.file_kinds import check_model_first
 from uncover.pipeline.map_files import time_of
 from uncover.pipeline.map_table import Doubts
-from uncover.pipeline.scene_sources import SourceOptions, offered, open_observed
+from uncover.pipeline.scene_sources import Offered, SourceOptions, offered, open_observed
 from uncover.progress import in_units
 from uncover.raster.classification import make_mapper
 from uncover.raster.errors import SceneError, require
@@ -65,6 +67,9 @@ class MapOptions:
         "forest=0.6,water=0.4", or the path of a table (class, share).
     shares
         Split the measurement part by effect: a layer, a table and a figure of the report.
+    digits
+        Add blocks of worlds until so many significant digits of areas' uncertainties and of the mean
+        measurement part are stable; None: the number of worlds is that of `source.realise`.
     crs
         Reference system of the product; None: that of the scene, or of most tiles.
     dtype, format
@@ -90,6 +95,7 @@ class MapOptions:
     unknown_share: float | Literal["estimate"] | None = None
     class_shares: str = "training"
     shares: bool = False
+    digits: int | None = None
     crs: str | None = None
     dtype: DType = "uint16"
     format: Format = "cog"
@@ -101,6 +107,10 @@ class MapOptions:
     scheduler: str | None = None
     resume: bool = False
     overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if self.digits not in (None, 1, 2, 3):
+            raise SceneError(f"--draws auto:{self.digits} came; it takes 1, 2 or 3 significant digits")
 
 
 class Prepared(Protocol):
@@ -169,6 +179,7 @@ class PreparedMap:
     options: MapOptions
     estimated: UnknownShare | None = None  # share of none of the classes, where it is not stated
     shares: MappedShares | None = None  # of the classes, where they are not those of the training samples
+    settled: AdaptiveDraws | None = None  # how many worlds it took, where that was not stated
 
     @classmethod
     def of(
@@ -197,6 +208,15 @@ class PreparedMap:
             unknown_share, masked = _stated(options.unknown_share), options.source.mask_classes
             reader = replace(reader, unknown_share=unknown_share, masked=masked, shares=options.shares)
             mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
+        settled = None
+        if options.digits is not None:
+            few = mapper.observed.realisations
+            again = _Again(scene, model, options, replace(reader, shares=False, unknown_share=None), opened)
+            again.check(mapper)
+            settled = settle_draws(again.mapper, options.digits, few)
+            options = again.with_blocks(tuple(range(len(settled.blocks))))
+            observed = again.observed(options)
+            mapper = make_mapper(model, observed, options.paired, reader, options.thresholds, options.dtype)
         if options.method == "exact" and isinstance(mapper.summariser, PoolSummariser):
             raise SceneError(
                 "--method exact is for models of one kind (uncover fit --model published, lda, nb or mda); a "
@@ -211,7 +231,7 @@ class PreparedMap:
         plan = ComputePlan.of(options.memory, observed, mapper.product, options.threads)
         if observed.own_scene is not None:
             observed.own_scene.cache.limit(plan.cache_bytes)
-        prepared = cls(mapper, Path(model_file), content, plan, options, found, shares)
+        prepared = cls(mapper, Path(model_file), content, plan, options, found, shares, settled)
         prepared.when()  # says what is wrong with the date before anything is computed
         return prepared
 
@@ -261,8 +281,13 @@ class PreparedMap:
             **({} if sets is None else {"coverage": float(sets.coverage)}),
             **({"split_by": list(names)} if (names := self.mapper.product.share_names) else {}),
             **self._unknown_facts(),
+            **({} if self.settled is None else {"adaptive_draws": self.settled.facts(self._class_names)}),
             **({} if self.shares is None else self.shares.as_facts()),
         }
+
+    @property
+    def _class_names(self) -> list[str]:
+        return [str(name) for name in self.mapper.model.classes_]
 
     def _unknown_facts(self) -> dict[str, Any]:
         share = self.mapper.reader.unknown_share
@@ -337,6 +362,48 @@ class PreparedMap:
         finally:
             scratch.sync()
         return scratch.areas()
+
+
+@dataclass(frozen=True)
+class _Again:
+    """A scene that is opened in one block of worlds after the other, by the same model and options."""
+
+    scene: SceneSource | SeveralScenes
+    model: ModelRecord
+    options: MapOptions
+    reader: Reader
+    opened: Offered | None
+
+    def check(self, mapper: Mapper) -> None:
+        """Refuse where the number of worlds is not free."""
+        if self.options.source.realise is None:
+            raise SceneError("--draws auto adds worlds, and none are drawn: give --aod or --product-aod")
+        if mapper.reader.paired and self.model.realisations == "shared":
+            raise SceneError(
+                f"scene {mapper.observed.identity} trained the model, and is read in the worlds that did; "
+                f"--draws auto is for other scenes: give --draws {self.model.model_.n_realisations}"
+            )
+
+    def with_blocks(self, blocks: tuple[int, ...]) -> MapOptions:
+        """The options with these blocks of worlds."""
+        assert self.options.source.realise is not None
+        realise = replace(self.options.source.realise, blocks=blocks)
+        return replace(self.options, source=replace(self.options.source, realise=realise))
+
+    def observed(self, options: MapOptions) -> ObservedScene:
+        """The scene, without repeating what was said when it was opened first."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole = options.missing == "nodata"
+            return open_observed(self.scene, self.model, options.source, self.opened, whole=whole)
+
+    def mapper(self, blocks: tuple[int, ...]) -> Mapper:
+        """The mapper of some blocks."""
+        options = self.with_blocks(blocks)
+        observed = self.observed(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make_mapper(self.model, observed, options.paired, self.reader, options.thresholds)
 
 
 def _dates(observed: ObservedScene) -> list[dict[str, Any]]:

@@ -85,6 +85,9 @@ class RealiseOptions:
         An L1C product's own value is the CAMS forecast that it carries; False refuses to take it unasked.
     draws, method, impossible, seed
         How many worlds, and how they are drawn; see `uncover.measurement.Quantity`.
+    blocks
+        Numbers of the blocks of so many worlds each, which are drawn by themselves. A map with
+        `--draws auto` has more than the first.
     altitude, dem, water_vapour, ozone
         Of the scene: km (or a raster of heights in metres), cm and Dobson units; the columns are the
         product's where they are None.
@@ -99,6 +102,7 @@ class RealiseOptions:
     uncertainty: float | None = None
     product_aod_value: float | None = None
     draws: int = 25
+    blocks: tuple[int, ...] = (0,)
     method: Method = "quantile"
     impossible: Impossible = "truncate"
     seed: int = 0
@@ -266,8 +270,19 @@ def _drawn(scene: Scene, options: RealiseOptions, quantities: Sequence[Quantity]
     of_scene = [each for each in quantities if each.name not in SATELLITE_FACTORS]
     groups = (of_scene, scene.source_id), (of_satellite, scene.platform or "S2A")
     n, seed, method = options.draws, options.seed, options.method
-    each = (draw_together(some, n, scene=name, seed=seed, method=method) for some, name in groups)
-    return {name: draws for drawn in each for name, draws in drawn.items()}
+    found: dict[str, Draws] = {}
+    for some, name in groups:
+        blocks = [
+            draw_together(some, n, scene=_of_block(name, block), seed=seed, method=method)
+            for block in options.blocks
+        ]
+        found |= {each.name: Draws.joined([block[each.name] for block in blocks]) for each in some}
+    return found
+
+
+def _of_block(name: str, block: int) -> str:
+    """Name by which a block of worlds is drawn; the first has that of the scene."""
+    return f"{name}, block {block}" if block else name
 
 
 def _with_radiometry(realised: RealisedScene, options: RealiseOptions) -> RealisedScene:
@@ -289,7 +304,8 @@ def _with_radiometry(realised: RealisedScene, options: RealiseOptions) -> Realis
     mean = values.mean(axis=0, dtype=np.float64)
     if scene.level == "L2A":
         mean = realised.table.simulate(mean, realised.product_state, here)
-    dark = found.draw_dark_signal(options.draws, scene.source_id, options.seed)
+    names = [_of_block(scene.source_id, block) for block in options.blocks]
+    dark = np.concatenate([found.draw_dark_signal(options.draws, name, options.seed) for name in names])
     factors = {name: draws.values for name, draws in realised.others.items()}
     records = (*realised.quantities, *found.records())
     signal = found.signal(factors, dark, mean)
