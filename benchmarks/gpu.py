@@ -180,14 +180,14 @@ def estimator_table(n):
     rng = cupy.random.default_rng(0)
     y = cupy.arange(n) % 4
     X = rng.standard_normal((n, 10), dtype=np.float32) + y[:, None].astype(np.float32)
-    worlds = X[: n // 16, None, :] + cupy.zeros((1, WORLDS, 1), np.float32)
+    worlds = X[: n // 4, None, :] + cupy.zeros((1, WORLDS, 1), np.float32)
     model = BayesianQDA().fit(X, y)
     works = {
         "fit": (n, lambda: BayesianQDA().fit(X, y)),
         "predict_proba": (n, lambda: model.predict_proba(X)),
-        f"predict_proba, {WORLDS} realisations": (n // 16, lambda: model.predict_proba(worlds)),
+        f"predict_proba, {WORLDS} realisations": (n // 4, lambda: model.predict_proba(worlds)),
         "typicality": (n, lambda: model.typicality(X)),
-        "uncertainty, 100 drawn models": (n // 16, lambda: model.uncertainty(X[: n // 16], n_draws=100)),
+        "uncertainty, 100 drawn models": (n // 4, lambda: model.uncertainty(X[: n // 4], n_draws=100)),
     }
     rows = [
         [name, size, took := seconds_on_device(work, repeats=3), 1e9 * took / size]

@@ -1,32 +1,41 @@
 """The kernel on a graphics processor against the processor's, where there is a device."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from class_cases import Classes, every_world, path
 from numpy.testing import assert_allclose
+from scipy.special import softmax
 
+from emulated_cuda import COMPILER, device, emulated
 from uncover.bayes.budget import entropy
 from uncover.bayes.components import Components
+from uncover.engines.class_densities import FastClassDensities
+from uncover.engines.cuda import (
+    DrawnModels,
+    entropy_given_draws,
+    p_values_on_device,
+    probability_on_device,
+    summarise_on_device,
+)
 from uncover.estimators.discriminant import BayesianLDA
 from uncover.measurement.predictor import Predictor
 
-cupy = pytest.importorskip("cupy", reason="the kernel needs CuPy and a device of NVIDIA")
-
-
-def _devices():
-    try:
-        return cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return 0
-
-
-pytestmark = pytest.mark.skipif(_devices() == 0, reason="CuPy is installed, but there is no device")
-
-from uncover.engines.cuda import summarise_on_device  # noqa: E402
-
 SCALE, OFFSET = 1e-4, -0.01
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cupy():
+    """CuPy where there is a device; elsewhere kernels run on the processor, thread by thread."""
+    found = device()
+    if found is not None:
+        yield found
+    elif COMPILER is None:
+        pytest.skip("there is no device, and no C++ compiler to emulate one")
+    else:
+        with emulated() as stand_in:
+            yield stand_in
 
 
 def problem(p, K, n_worlds, n, kind):
@@ -67,7 +76,7 @@ def assert_layers(layers, expected):
 
 @pytest.mark.parametrize("kind", ["uint16", "float32", "float64"])
 @pytest.mark.parametrize(("p", "K", "n_worlds"), [(1, 2, 3), (2, 3, 1), (7, 5, 4), (10, 4, 25), (13, 6, 2)])
-def test_layers_are_those_of_the_formulas(kind, p, K, n_worlds):
+def test_layers_are_those_of_the_formulas(kind, p, K, n_worlds, cupy):
     classes, numbers, coefficients, X = problem(p, K, n_worlds, 1500, kind)
     densities = classes.densities
     pairs = every_world(densities, n_worlds)
@@ -78,7 +87,7 @@ def test_layers_are_those_of_the_formulas(kind, p, K, n_worlds):
     assert_layers(layers, expected_layers(classes, X, pairs))
 
 
-def test_more_worlds_than_shared_memory_holds():
+def test_more_worlds_than_shared_memory_holds(cupy):
     classes, numbers, coefficients, X = problem(10, 6, 60, 700, "float64")
     pairs = every_world(classes.densities, 60)
     layers = summarise_on_device(
@@ -88,7 +97,7 @@ def test_more_worlds_than_shared_memory_holds():
     assert_layers(layers, expected_layers(classes, X, pairs))
 
 
-def test_without_coefficients_there_is_one_realisation():
+def test_without_coefficients_there_is_one_realisation(cupy):
     rng = np.random.default_rng(0)
     classes = Classes.random(rng, 6, 3)
     X = classes.draw(rng, 900)
@@ -98,7 +107,7 @@ def test_without_coefficients_there_is_one_realisation():
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_planes_may_be_realisations(kind):
+def test_planes_may_be_realisations(kind, cupy):
     rng = np.random.default_rng(1)
     classes = Classes.random(rng, 7, 4, n_worlds=5)
     X = classes.draw(rng, 800, n_realisations=5).astype(kind)
@@ -107,7 +116,7 @@ def test_planes_may_be_realisations(kind):
     assert_layers(layers, expected_layers(classes, X, pairs))
 
 
-def test_the_class_of_every_world_is_kept():
+def test_the_class_of_every_world_is_kept(cupy):
     classes, numbers, coefficients, X = problem(10, 4, 25, 3000, "float64")
     pairs = every_world(classes.densities, 25)
     layers = summarise_on_device(
@@ -122,7 +131,7 @@ def test_the_class_of_every_world_is_kept():
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("p", [6, 7])
-def test_classes_of_several_components(kind, p):
+def test_classes_of_several_components(kind, p, cupy):
     rng = np.random.default_rng(2)
     classes = Classes.random(rng, p, 5, n_worlds=3)
     densities = replace(classes.densities, components=Components(np.array([0, 0, 1, 2, 2]), 1.3))
@@ -138,7 +147,7 @@ def test_classes_of_several_components(kind, p):
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_classes_of_one_covariance(kind):
+def test_classes_of_one_covariance(kind, cupy):
     rng = np.random.default_rng(3)
     y = np.arange(60) % 4
     model = BayesianLDA().fit(rng.normal(size=(60, 5)) + 0.7 * y[:, None], y)
@@ -152,7 +161,7 @@ def test_classes_of_one_covariance(kind):
     assert_allclose(layers.model.get(), expected.model, rtol=0, atol=1e-4)
 
 
-def test_what_single_precision_cannot_is_recomputed():
+def test_what_single_precision_cannot_is_recomputed(cupy):
     rng = np.random.default_rng(0)
     classes = Classes.random(rng, 10, 4, correlation=0.999, dof=(1e6, 1.1e6), spread=0.2)
     X = classes.draw(rng, 3000).astype(np.float32)
@@ -162,7 +171,49 @@ def test_what_single_precision_cannot_is_recomputed():
     assert wrong <= 1e-5
 
 
-def test_tensors_in_tensors_out():
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("p", [6, 7])
+def test_samples_get_probabilities_and_p_values(kind, p, cupy):
+    rng = np.random.default_rng(p)
+    classes = Classes.random(rng, p, 4, n_worlds=5)
+    X = classes.draw(rng, 500, n_realisations=5).astype(kind)
+    pairs = every_world(classes.densities, 5)
+    found = probability_on_device(classes.densities, cupy.asarray(X), pairs)
+    assert found.dtype == kind
+    bound = 1e-5 if kind == "float32" else 1e-10
+    assert_allclose(found.get(), classes.probability(X, pairs), rtol=0, atol=bound)
+    p_values = classes.plainly(X, pairs).typicality.T / 5
+    found = p_values_on_device(classes.densities, cupy.asarray(X), pairs)
+    assert_allclose(found.get(), p_values, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("p", [4, 5])
+def test_p_values_may_be_read_from_other_densities(kind, p, cupy):
+    """Near ones, and ones so far that the nearest class is seldom the most typical."""
+    rng = np.random.default_rng(p)
+    classes = Classes.random(rng, p, 4, n_worlds=3)
+    planes = classes.draw(rng, 900, n_realisations=3).astype(kind).transpose(1, 2, 0)
+    pairs, own = every_world(classes.densities, 3), classes.densities
+    for other in (replace(own, whitening=0.9 * own.whitening, location=own.location + 0.1),
+                  Classes.random(rng, p, 4, n_worlds=3).densities):  # fmt: skip
+        typical = FastClassDensities(**{**vars_of(other), "origin": own.centre})
+        densities = FastClassDensities(**{**vars_of(own), "typical": typical})
+        with path("numpy"):
+            expected = densities.summarise(planes.astype(np.float64), pairs)
+        layers = summarise_on_device(densities, cupy.asarray(planes), pairs)
+        assert_allclose(layers.probability.get(), expected.probability / 3, rtol=0, atol=1e-5)
+        assert_allclose(layers.typicality.get(), expected.typicality.max(axis=0) / 3, rtol=0, atol=1e-4)
+        X = cupy.asarray(np.ascontiguousarray(planes.transpose(2, 0, 1)))
+        found = p_values_on_device(densities, X, pairs)
+        assert_allclose(found.get(), expected.typicality.T / 3, rtol=0, atol=1e-4)
+
+
+def vars_of(densities):
+    return {field.name: getattr(densities, field.name) for field in fields(densities)}
+
+
+def test_tensors_in_tensors_out(cupy):
     torch = pytest.importorskip("torch", reason="tensors need torch")
     if not torch.cuda.is_available():
         pytest.skip("torch is installed without CUDA")
@@ -174,3 +225,22 @@ def test_tensors_in_tensors_out():
     assert all(part.is_cuda for part in layers)
     expected = expected_layers(classes, X, classes.densities.pairs(1))
     assert_allclose(layers.probability.cpu().numpy(), expected["probability"], atol=1e-5)
+
+
+@pytest.mark.parametrize("owner", [[0, 1, 2], [0, 0, 1]], ids=["classes", "components"])
+def test_entropy_given_drawn_models(owner, cupy):
+    rng = np.random.default_rng(4)
+    n, K, p, D = 300, 3, 4, 11
+    classes = Classes.random(rng, p, K)
+    densities = replace(classes.densities, components=Components(np.array(owner)))
+    drawn = Classes.random(rng, p, K, n_worlds=D).densities
+    log_weight = np.log(rng.dirichlet(np.ones(K), D))
+    X = classes.draw(rng, n)[:, 0]
+    P = rng.dirichlet(np.ones(densities.n_classes), n)
+    models = DrawnModels(drawn.location, drawn.whitening, log_weight)
+    found = entropy_given_draws(densities, cupy.asarray(X), cupy.asarray(P), models, 1.3)
+    q = np.stack([drawn.squared_distance(X, d) for d in range(D)], axis=1)
+    odds = Components(np.array(owner), 1.3).log_odds(log_weight - 0.5 * q)
+    table = P[:, None] * softmax(odds, axis=1)
+    expected = entropy(table).sum(1) - entropy(table.sum(2))
+    assert_allclose(found.get(), expected, rtol=1e-9, atol=1e-12)

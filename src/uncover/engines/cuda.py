@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib import resources
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.bayes.class_densities import Pairs, tail_coefficients
+from uncover.bayes.class_densities import ClassDensities, Pairs, tail_coefficients
+from uncover.bayes.linalg import invert_triangle
 from uncover.engines.class_densities import FastClassDensities
 
 # As on the processor: pixels whose probabilities may be further off are recomputed in double precision.
 TOLERANCE = 2e-5
-_THREADS, _SHARED_BYTES = 128, 46 * 1024
+# Threads of a block and pixels of each of them; bytes of its shared memory.
+THREADS, PIXELS, SHARED_BYTES = 128, 2, 74 * 1024
 _TYPES = {"uint16": "unsigned short", "float32": "float", "float64": "double"}
 
 
@@ -33,6 +36,14 @@ class Layers(NamedTuple):
     world_classes: Any  # (world, pixel), number of the most probable class in each, of uint8
 
 
+class DrawnModels(NamedTuple):
+    """Gaussians of the components by each draw of the parameters."""
+
+    location: NDArray[np.float64]  # (draw, component, feature)
+    whitening: NDArray[np.float64]  # (draw, component, feature, feature)
+    log_weight: NDArray[np.float64]  # (draw, component)
+
+
 def summarise_on_device(
     densities: FastClassDensities,
     planes: Any,
@@ -48,33 +59,77 @@ def summarise_on_device(
     realisation, as in :meth:`ClassDensities.summarise`. Planes (realisation, feature, pixel) are realisations
     themselves. CuPy arrays and torch tensors in, the same kind out.
     """
-    if densities.typical is not None:
-        assert isinstance(densities.typical, FastClassDensities)
-        options = {"coefficients": coefficients, "scale": scale, "offset": offset}
-        found = summarise_on_device(replace(densities, typical=None), planes, pairs, **options)
-        typicality = summarise_on_device(densities.typical, planes, pairs, **options).typicality
-        return found._replace(typicality=typicality)
     import cupy
 
-    torch_like = type(planes).__module__.split(".")[0] == "torch"
-    source = cupy.ascontiguousarray(cupy.from_dlpack(planes) if torch_like else planes)
+    source = cupy.ascontiguousarray(_of_cupy(planes))
     n, classes = source.shape[-1], densities.n_classes
-    single = source.dtype != np.float64
+    strides = 1, n, n * densities.n_features if source.ndim == 3 else None
+    problem = _Problem(densities, pairs, source, n, strides, (scale, offset), coefficients)
     out = cupy.empty((classes + 7, n), np.float32)
     best = cupy.empty((len(pairs.worlds), n), np.uint8)
-    inexact = cupy.empty(n, np.uint8) if single else None
-    job = _Job(densities, pairs, coefficients, scale, offset, str(source.dtype))
-    job.run(source, None, out, best, inexact, single)
-    if single:
-        chosen = cupy.flatnonzero(inexact)
-        if len(chosen):
-            job.run(source, chosen, out, best, None, False)
-    rows = [out[:classes], *out[classes:], best]
-    if torch_like:
-        import torch
+    flags = problem.summarise(out, best, None)
+    doubtful = cupy.flatnonzero(flags & 2)
+    if len(doubtful):
+        problem.typicality(doubtful, None, out[classes + 5])
+    return Layers(*(_like(row, planes) for row in (out[:classes], *out[classes:], best)))
 
-        rows = [torch.from_dlpack(row) for row in rows]
-    return Layers(*rows)
+
+def probability_on_device(densities: FastClassDensities, X: Any, pairs: Pairs) -> Any:
+    """P(class) of samples (sample, realisation, feature) there, averaged over pairs: (sample, class)."""
+    problem, out = _of_samples(densities, X, pairs)
+    problem.summarise(None, None, out)
+    return _like(out, X)
+
+
+def p_values_on_device(densities: FastClassDensities, X: Any, pairs: Pairs) -> Any:
+    """p-values of the classes, averaged over pairs, of samples as above: (sample, class)."""
+    problem, out = _of_samples(densities, X, pairs)
+    problem.typicality(None, out, None)
+    return _like(out, X)
+
+
+def entropy_given_draws(
+    densities: FastClassDensities, points: Any, P: Any, drawn: DrawnModels, temperature: float
+) -> Any:
+    """Mean entropy of the class once it is known which of some drawn models is right: (point,).
+
+    Points (point, feature) and their probabilities P (point, class) are of double precision; odds of the
+    classes are over the temperature.
+    """
+    problem, _ = _of_samples(densities, points[:, None, :], Pairs(*np.zeros((2, 1), int)))
+    return _like(problem.given_draws(_of_cupy(P), drawn, temperature), points)
+
+
+def _of_samples(densities: FastClassDensities, X: Any, pairs: Pairs) -> tuple[_Problem, Any]:
+    import cupy
+
+    source = cupy.ascontiguousarray(_of_cupy(X))
+    n, realisations, p = source.shape
+    problem = _Problem(densities, pairs, source, n, (realisations * p, 1, p), (None, None), None)
+    return problem, cupy.empty((n, densities.n_classes), source.dtype)
+
+
+def has_kernels(X: Any) -> bool:
+    """Tell whether an array lies where the kernels run: CuPy's, or a tensor on a device, where CuPy is."""
+    if type(X).__module__.split(".")[0] == "torch":
+        return bool(X.is_cuda) and find_spec("cupy") is not None
+    return type(X).__module__.split(".")[0] == "cupy"
+
+
+def _of_cupy(array: Any) -> Any:
+    """A tensor as an array of CuPy that shares its memory."""
+    import cupy
+
+    return cupy.from_dlpack(array) if type(array).__module__.split(".")[0] == "torch" else array
+
+
+def _like(array: Any, given: Any) -> Any:
+    """The same as a tensor, where one was given."""
+    if type(given).__module__.split(".")[0] != "torch":
+        return array
+    import torch
+
+    return torch.from_dlpack(array)
 
 
 def check_cuda() -> None:
@@ -106,105 +161,255 @@ def layers_on_host(
     return Layers(*(layer.get() for layer in found))
 
 
-class _Job:
-    """One problem, compiled and with its numbers on the device."""
+@dataclass(frozen=True)
+class _Problem:
+    """Class densities and pixels that lie on the device."""
 
-    def __init__(
-        self,
-        densities: FastClassDensities,
-        pairs: Pairs,
-        coefficients: NDArray[np.float64] | None,
-        scale: NDArray[np.float64] | None,
-        offset: NDArray[np.float64] | None,
-        dtype: str,
-    ) -> None:
-        self.densities, self.pairs, self.coefficients, self.dtype = densities, pairs, coefficients, dtype
-        p = densities.n_features
-        self.rounded = any(part is not None for part in (coefficients, scale, offset))
-        self.scale = np.ones(p) if scale is None else np.asarray(scale)
-        self.offset = np.zeros(p) if offset is None else np.asarray(offset)
+    densities: FastClassDensities
+    pairs: Pairs
+    source: Any
+    count: int  # of pixels
+    strides: tuple[int, int, int | None]  # to the next pixel, feature and realisation; None: there is one
+    units: tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]  # scale and offset
+    coefficients: NDArray[np.float64] | None
 
-    def run(self, source: Any, chosen: Any, out: Any, best: Any, inexact: Any, single: bool) -> None:
-        """Launch the kernel for all pixels, or those chosen."""
+    def summarise(self, out: Any, best: Any, samples: Any) -> Any:
+        """Write all layers to ``out`` and ``best``, or probabilities to ``samples``; flags of the pixels.
+
+        In single precision, and again in double where that does not suffice.
+        """
         import cupy
 
-        p, n = source.shape[-2:]
-        K, worlds = self.densities.n_components, len(self.pairs.worlds)
-        kind = np.dtype(np.float32 if single else np.float64)
-        pixels = 2 if single else 1
-        common = self.densities.between is not None
-        kernel = _compiled(p, *self._classes(), common, single, _TYPES[self.dtype], pixels)
-        records = self._records(kind)
-        near = self.densities.centre.astype(kind)
-        features = np.stack([self.scale, self.offset, near, self.densities.centre - near]).astype(kind)
-        each = kind.itemsize * (records.shape[-1] * K + 3 * p)
-        held = max(1, min(worlds, _SHARED_BYTES // each))
-        coefficients = None if self.coefficients is None else cupy.asarray(self._chosen(kind))
-        scales, table = self.densities.p_value_tables if p % 2 else (np.zeros((1, K)), np.zeros((1, K, 2)))
-        order = self.pairs.worlds if p % 2 else np.zeros(worlds, int)
-        count = n if chosen is None else len(chosen)
-        device = cupy.cuda.Device()
-        blocks = min(-(-count // (_THREADS * pixels)), 64 * device.attributes["MultiProcessorCount"])
+        single = self.source.dtype != np.float64
+        flags = cupy.empty(self.count, np.uint8)
+        self._summarise(None, single, out, best, samples, flags)
+        if single:
+            chosen = cupy.flatnonzero(flags & 1)
+            if len(chosen):
+                again = None if samples is None else cupy.empty(samples.shape, np.float64)
+                self._summarise(chosen, False, out, best, again, flags)
+                if again is not None:
+                    samples[chosen] = again[chosen]
+        return flags
+
+    def _summarise(self, chosen: Any, single: bool, out: Any, best: Any, samples: Any, flags: Any) -> None:
+        layers = out is not None
+        given = _Given.of(self.densities, single, self._rounded)
+        worlds = len(self.pairs.worlds)
+        tails = given.tails if layers else given.tails[:1]
+        each = given.records[0].size + (given.shared_tail * self.densities.n_components if layers else 0)
+        held = self._held(each, given.kind)
+        kernel = self._kernel("summarise", single, layers)
         arguments = (
-            source, np.int64(n), chosen, np.int64(count), cupy.asarray(features), coefficients,
-            None if source.ndim == 2 else cupy.asarray(self.pairs.realisations.astype(np.int32)),
-            cupy.asarray(records), np.int32(worlds), np.int32(held),
-            cupy.asarray(table[order].astype(np.float32)), cupy.asarray(scales[order].astype(np.float32)),
-            np.int32(table.shape[-1]), out, best, inexact,
+            given.records[self._worlds], tails[self._worlds] if layers else tails, np.int32(worlds),
+            np.int32(held), *self._tables(given), given.bounds, out, samples, best, flags, np.int32(single),
         )  # fmt: skip
-        given = tuple(np.uintp(0) if a is None else a for a in arguments)
-        kernel((blocks,), (_THREADS,), given, shared_mem=held * each)
+        head = np.int64(self.count), chosen, np.int64(self._how_many(chosen))
+        shared = held * self._bytes(each, given.kind)
+        self._launch(kernel, given, (*head, *arguments), chosen, shared, PIXELS if single else 1)
 
-    def _classes(self) -> tuple[tuple[int, ...], float]:
-        """Class of each component, and one over the temperature where classes have several of them."""
-        components = self.densities.components
-        return tuple(int(k) for k in components.owner), 1.0 / components.temperature
+    def typicality(self, chosen: Any, out: Any, largest: Any) -> None:
+        """Write p-values of the classes to ``out`` (pixel, class), or the largest of them to ``largest``."""
+        single = self.source.dtype != np.float64
+        given = _Given.of(self.densities, single, self._rounded)
+        each = given.tails[0].size
+        held = self._held(each, given.kind)
+        arguments = (
+            chosen, np.int64(self._how_many(chosen)), given.tails[self._worlds],
+            np.int32(len(self.pairs.worlds)), np.int32(held), *self._tables(given), out, largest,
+        )  # fmt: skip
+        shared = held * self._bytes(each, given.kind)
+        self._launch(self._kernel("typicality", single, True), given, arguments, chosen, shared, 1)
 
-    def _chosen(self, kind: np.dtype[Any]) -> NDArray[Any]:
-        assert self.coefficients is not None
-        return np.ascontiguousarray(self.coefficients[self.pairs.realisations], dtype=kind)
+    def given_draws(self, P: Any, drawn: DrawnModels, temperature: float) -> Any:
+        """Entropy of the class given each of some drawn models, averaged by what they say of the pixel."""
+        import cupy
 
-    def _records(self, kind: np.dtype[Any]) -> NDArray[Any]:
-        """Numbers of each class of each pair, in the order that the kernel reads: (pair, class, number)."""
-        densities, p = self.densities, self.densities.n_features
-        W, K = densities.dof.shape
-        shift = densities.stacked[1].reshape(W, K, p)
-        rows = [
-            np.concatenate([-shift[..., i : i + 1], densities.whitening[..., i, : i + 1]], -1)
-            for i in range(p)
-        ]
-        rounded = np.abs(densities.location - densities.centre)
-        if self.rounded:
-            rounded = rounded + np.abs(densities.location)
-        weight = densities.log_weight - densities.log_weight.max(axis=1, keepdims=True)
-        constants = [weight, densities.slope, 1.0 / densities.dof, 0.5 * densities.dof]
-        tail = np.zeros((W, K, 1)) if p % 2 else tail_coefficients(p, densities.dof)
-        between = [] if densities.between is None else [densities.between]
-        parts = [
-            *rows,
-            np.stack(constants, -1),
-            densities.variance,
-            densities.rounding_bound(rounded),
-            tail,
-            *between,
-        ]
-        record = np.concatenate(parts, axis=-1)
-        record = np.pad(record, [(0, 0), (0, 0), (0, -record.shape[-1] % 4)])
-        return np.ascontiguousarray(record[self.pairs.worlds], dtype=kind)
+        given = _Given.of(self.densities, False, False)
+        shift = drawn.whitening @ (drawn.location - given.near)[..., None]
+        rows = _rows_of(drawn.whitening, shift[..., 0])
+        record = cupy.asarray(_odd(_in_fours(drawn.log_weight[..., None]), rows))
+        each, out = record[0].size, cupy.empty(self.count, np.float64)
+        held = self._held(each, given.kind, len(record))
+        kernel = self._kernel("given_draws", False, False, temperature)
+        arguments = np.int64(self.count), record, np.int32(len(record)), np.int32(held), P, out
+        self._launch(kernel, given, arguments, None, held * self._bytes(each, given.kind), 1)
+        return out
+
+    def _launch(
+        self, kernel: Any, given: _Given, arguments: tuple[Any, ...], chosen: Any, shared: int, pixels: int
+    ) -> None:
+        """Run a kernel for all pixels, or those chosen."""
+        import cupy
+
+        p = self.densities.n_features
+        scale, offset = (
+            each if each is not None else np.full(p, i == 0) for i, each in enumerate(self.units)
+        )
+        features = np.stack([scale, offset, given.near]).astype(given.kind)
+        coefficients = None
+        if self.coefficients is not None:
+            coefficients = cupy.asarray(self.coefficients[self.pairs.realisations].astype(given.kind))
+        several = self.strides[2] is not None
+        source = (
+            self.source, *(np.int64(stride or 0) for stride in self.strides), cupy.asarray(features),
+            coefficients, cupy.asarray(self.pairs.realisations.astype(np.int32)) if several else None,
+        )  # fmt: skip
+        count = self._how_many(chosen)
+        processors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        blocks = min(-(-count // (THREADS * pixels)), 64 * processors)
+        filled = tuple(np.uintp(0) if each is None else each for each in (*source, *arguments))
+        kernel.max_dynamic_shared_size_bytes = shared
+        kernel((blocks,), (THREADS,), filled, shared_mem=shared)
+
+    def _kernel(self, name: str, single: bool, layers: bool, temperature: float | None = None) -> Any:
+        """Compile for this problem; classes of several components have log odds over a temperature."""
+        densities = self.densities
+        temperature = densities.components.temperature if temperature is None else temperature
+        numbers = {
+            "P": densities.n_features,
+            "OWNERS": tuple(int(k) for k in densities.components.owner),
+            "SHARPNESS": repr(1.0 / temperature),
+            "COMMON": int(densities.between is not None),
+            "APART": int(densities.typical is not None),
+            "SINGLE": int(single),
+            "IN": _TYPES[str(self.source.dtype)],
+            "PX": PIXELS if single else 1,
+            "ADJACENT": int(self.strides[1] == 1),
+            "ALL": int(layers),
+        }
+        return _compiled(name, THREADS, **numbers)
+
+    def _tables(self, given: _Given) -> tuple[Any, Any, Any]:
+        table, scale = given.table, given.table_scale
+        odd = self.densities.n_features % 2
+        return (
+            table[self._worlds] if odd else table,
+            scale[self._worlds] if odd else scale,
+            np.int32(table.shape[-1] if odd else 0),
+        )
+
+    def _how_many(self, chosen: Any) -> int:
+        return self.count if chosen is None else len(chosen)
+
+    def _bytes(self, numbers: int, kind: Any) -> int:
+        return int(np.dtype(kind).itemsize * (numbers + 3 * self.densities.n_features))
+
+    def _held(self, numbers: int, kind: Any, most: int | None = None) -> int:
+        """How many worlds fit into shared memory at a time; or others, of which there are so many."""
+        import cupy
+
+        allowed = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+        fits = min(allowed, SHARED_BYTES) // self._bytes(numbers, kind)
+        return int(max(1, min(most or len(self.pairs.worlds), fits)))
+
+    @property
+    def _worlds(self) -> NDArray[np.int64]:
+        return self.pairs.worlds
+
+    @property
+    def _rounded(self) -> bool:
+        return self.coefficients is not None or any(each is not None for each in self.units)
+
+
+class _Given(NamedTuple):
+    """Numbers of class densities as the kernels take them, on the device."""
+
+    kind: Any
+    near: NDArray[Any]  # (feature,), the centre in this type
+    records: Any  # (world, component, number)
+    tails: Any  # (world, component, number)
+    shared_tail: int  # numbers of a record of tails that layers need
+    bounds: Any  # (component, 2)
+    table: Any  # (world, component, step)
+    table_scale: Any  # (world, component)
+
+    @classmethod
+    def of(cls, densities: FastClassDensities, single: bool, rounded: bool) -> _Given:
+        """Arrange densities, once for each device."""
+        import cupy
+
+        return _given(densities, single, rounded, cupy.cuda.Device().id)
+
+
+@lru_cache(maxsize=32)
+def _given(densities: FastClassDensities, single: bool, rounded: bool, device: int) -> _Given:
+    import cupy
+
+    kind = np.dtype(np.float32 if single else np.float64)
+    near, typical = densities.centre.astype(kind), densities.typical or densities
+    moved = densities.centre - near
+    p, (W, K) = densities.n_features, densities.dof.shape
+    far = np.abs(densities.location - densities.centre)
+    bound = densities.rounding_bound(far + np.abs(densities.location) if rounded else far)
+    weight = densities.log_weight - densities.log_weight.max(axis=1, keepdims=True)
+    constants = np.stack([weight, densities.slope, 1.0 / densities.dof], -1)
+    between = np.zeros((W, K, 0)) if densities.between is None else densities.between
+    record = [_in_fours(constants, densities.variance, bound, between), _rows(densities, moved)]
+    tail = np.zeros((W, K, 0)) if p % 2 else tail_coefficients(p, typical.dof)
+    tails = _in_fours(np.stack([1.0 / typical.dof, 0.5 * typical.dof], -1), tail)
+    scale, table = typical.p_value_tables if p % 2 else (np.zeros((1, K)), np.zeros((1, K, 2)))
+    whole = _odd(tails, _rows(typical, moved))
+    return _Given(
+        kind, near, cupy.asarray(_odd(*record).astype(kind)), cupy.asarray(whole.astype(kind)),
+        whole.shape[-1] if typical is not densities else _odd(tails).shape[-1],
+        cupy.asarray(_bounds(densities).astype(kind)), cupy.asarray(table.astype(np.float32)),
+        cupy.asarray(scale.astype(np.float32)),
+    )  # fmt: skip
+
+
+def _rows(densities: ClassDensities, moved: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of the whitening matrices, for points less the centre as rounded."""
+    W = densities.whitening
+    return _rows_of(W, densities.stacked[1].reshape(densities.location.shape) + W @ moved)
+
+
+def _rows_of(W: NDArray[np.float64], shift: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of the triangles, each after what is subtracted."""
+    return _in_fours(
+        *(np.concatenate([-shift[..., i : i + 1], W[..., i, : i + 1]], -1) for i in range(W.shape[-1]))
+    )
+
+
+def _in_fours(*parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Parts of records one after the other, filled up to a multiple of four numbers."""
+    record = np.concatenate(parts, axis=-1)
+    return np.pad(record, [(0, 0), (0, 0), (0, -record.shape[-1] % 4)])
+
+
+def _odd(*parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same, filled up to an odd number of fours."""
+    record = np.concatenate(parts, axis=-1)
+    return np.pad(record, [(0, 0), (0, 0), (0, 0 if record.shape[-1] // 4 % 2 else 4)])
+
+
+def _bounds(densities: FastClassDensities) -> NDArray[np.float64]:
+    """By how much distances that p-values are read from may be less than the others: (component, 2).
+
+    With whitening matrices A and B of the two densities of a component and means m and m′,
+    |B(x − m′)| ≥ s·|A(x − m)| − |B(m − m′)|, where s is the least singular value of BA⁻¹; in all worlds.
+    Nothing is known, and s is 0, where the degrees of freedom change from world to world.
+    """
+    typical = densities.typical or densities
+    root, away = np.ones(densities.n_components), np.zeros(densities.n_components)
+    if densities.typical is not None:
+        both = typical.whitening @ invert_triangle(densities.whitening)
+        root = np.linalg.svd(both, compute_uv=False)[..., -1].min(axis=0)
+        apart = typical.whitening @ (densities.location - typical.location)[..., None]
+        away = np.sqrt((apart**2).sum((-2, -1))).max(axis=0)
+    alike = (typical.dof == typical.dof[0]).all(axis=0)
+    return np.stack([np.where(alike, 0.999 * root, 0.0), away], axis=-1)
 
 
 @cache
-def _compiled(
-    p: int, owners: tuple[int, ...], sharpness: float, common: bool, single: bool, source: str, pixels: int
-) -> Any:
+def _compiled(name: str, threads: int, *, OWNERS: tuple[int, ...], SINGLE: int, **numbers: Any) -> Any:
     import cupy
 
     code = resources.files("uncover.engines").joinpath("summarise.cu").read_text("utf-8")
     options = {
-        "P": p, "K": len(owners), "C": owners[-1] + 1, "OWNERS": f"{{{', '.join(map(str, owners))}}}",
-        "SHARPNESS": repr(sharpness), "COMMON": int(common), "PX": pixels, "IN": source,
-        "SINGLE": int(single), "REAL": "float" if single else "double", "TOLERANCE": TOLERANCE,
+        **numbers, "K": len(OWNERS), "C": OWNERS[-1] + 1, "OWNERS": f"{{{', '.join(map(str, OWNERS))}}}",
+        "SINGLE": SINGLE, "REAL": "float" if SINGLE else "double", "TOLERANCE": TOLERANCE, "THREADS": threads,
     }  # fmt: skip
     # Macros stand in the source: a type of two words would not survive a command line.
-    head = "".join(f"#define {name} {value}\n" for name, value in options.items())
-    return cupy.RawKernel(head + code, "summarise", options=("--std=c++14",))
+    head = "".join(f"#define {key} {value}\n" for key, value in options.items())
+    return cupy.RawKernel(head + code, name, options=("--std=c++14",))

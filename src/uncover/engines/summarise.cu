@@ -1,75 +1,113 @@
-// All layers of a map from one pass over pixels that lie on the device: for each pixel all realisations are
-// made, classified and added up in registers. Compiled for one problem: P features, K components of C classes
-// (OWNERS: the class of each component, in ascending order), SHARPNESS one over the temperature where a class
-// has several components, COMMON whether all classes have one covariance, REAL numbers, IN the type of the input,
-// PX pixels a thread. class_densities.py has the formulas.
+// What is said of pixels or samples that lie on the device, in one pass over their realisations: all layers of a map
+// (with ALL), or probabilities alone; and p-values of all classes. For each pixel all realisations are made,
+// classified and added up in registers. Compiled for one problem: P features, K components of C classes (OWNERS: the
+// class of each component, in ascending order), SHARPNESS one over the temperature where a class has several
+// components, COMMON whether all classes have one covariance, APART whether p-values are read from other densities,
+// REAL numbers, IN the type of the input, PX pixels a thread, ADJACENT whether the features of a pixel lie together.
+// class_densities.py has the formulas.
 //
-// The record of a component: for each row i of the whitening matrix -shift[i], W[i][0] … W[i][i]; then the
-// constants in the order of the enumeration; then the coefficients of the tail; then, with COMMON, the squared
-// distances of its mean from all means. Padded to fours.
+// The record of a component: the constants in the order of the enumeration; with COMMON, the squared distances of its
+// mean from all means; then for each row i of the whitening matrix -shift[i], W[i][0] ... W[i][i]. That of its
+// p-values: the constants, the coefficients of the tail, and the rows. Each part is padded to fours, and a record to an
+// odd number of them: records of several classes, read at once, then lie in different banks of the shared memory.
 
+#define FOURS(count) (((count) + 3) / 4 * 4)
+#define ODD(count) ((count) + ((count) / 4 % 2 ? 0 : 4))
 #define TRIANGLE (P * (P + 1) / 2 + P)
-#define TERMS (P % 2 ? 1 : P / 2)
-enum { LOG_WEIGHT, SLOPE, INVERSE_DOF, HALF_DOF, CONSTANT, GROWTH, PULL, FIXED, GROWING, CONSTANTS };
-#define RECORD ((TRIANGLE + CONSTANTS + TERMS + (COMMON ? K : 0) + 3) / 4 * 4)
+#define TERMS (P % 2 ? 0 : P / 2)
+enum { LOG_WEIGHT, SLOPE, INVERSE_DOF, CONSTANT, GROWTH, PULL, FIXED, GROWING, CONSTANTS };
+enum { TAIL_INVERSE_DOF, TAIL_HALF_DOF, TAIL };
+#define ROWS FOURS(CONSTANTS + (COMMON ? K : 0))
+#define RECORD ODD(ROWS + FOURS(TRIANGLE))
+#define TAIL_ROWS FOURS(TAIL + TERMS)
+#define TAIL_RECORD ODD(TAIL_ROWS + FOURS(TRIANGLE))
+#define TAIL_SHARED (APART ? TAIL_RECORD : ODD(TAIL_ROWS)) // of it, what a map needs
 #define LARGEST REAL(1e15)
 
 #if SINGLE
 struct __align__(16) Four { float v[4]; };
 __device__ inline float inverse(float x) {
+#ifdef __CUDA_ARCH__
     float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r * (2.0f - x * r);  // one step of Newton: exact to rounding
-}
-__device__ inline float exponential(float x) {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.4426950408889634f));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); // within one unit of the last place
     return r;
+#else
+    return 1.0f / x;
+#endif
 }
+__device__ inline float power_of_two(float x) {
+#ifdef __CUDA_ARCH__
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+#else
+    return exp2f(x);
+#endif
+}
+__device__ inline float exponential(float x) { return power_of_two(x * 1.4426950408889634f); }
+__device__ inline float logarithm(float x) { return __log2f(x) * 0.6931471805599453f; }
 __device__ inline float log_one_plus(float u) {
-    // artanh below 1, where the relative error counts; the logarithm itself above.
-    float s = u * inverse(u + 2.0f), s2 = s * s;
-    float y = 2.0f / 15;
-    y = fmaf(y, s2, 2.0f / 13);
-    y = fmaf(y, s2, 2.0f / 11);
-    y = fmaf(y, s2, 2.0f / 9);
-    y = fmaf(y, s2, 2.0f / 7);
-    y = fmaf(y, s2, 2.0f / 5);
-    y = fmaf(y, s2, 2.0f / 3);
+    // artanh below 1, where the relative error counts, by the polynomial of least error; the logarithm above.
+    float s = u * inverse(u + 2.0f), s2 = s * s, y = 0.26867553f;
+    y = fmaf(y, s2, 0.28233955f);
+    y = fmaf(y, s2, 0.40007671f);
+    y = fmaf(y, s2, 0.66666640f);
     y = fmaf(y, s2, 2.0f);
-    return u < 1.0f ? s * y : __log2f(1.0f + u) * 0.6931471805599453f;
+    return u < 1.0f ? s * y : logarithm(1.0f + u);
 }
 #else
 struct __align__(16) Four { double v[4]; };
 __device__ inline double inverse(double x) { return 1.0 / x; }
 __device__ inline double exponential(double x) { return exp(x); }
+__device__ inline double logarithm(double x) { return log(x); }
 __device__ inline double log_one_plus(double u) { return log1p(u); }
 #endif
 
-// Squared distance of PX pixels to one component.
-__device__ inline void distance(const REAL *stream, const REAL (&x)[PX][P], REAL (&q)[PX]) {
+// Squared distance of N pixels to one component.
+template <int N> __device__ inline void distance(const REAL *stream, const REAL (&x)[N][P], REAL (&q)[N]) {
     const Four *fours = reinterpret_cast<const Four *>(stream);
     Four now;
     int t = 0;
 #pragma unroll
     for (int i = 0; i < P; i++) {
-        REAL z[PX];
+        REAL z[N];
 #pragma unroll
         for (int j = -1; j <= i; j++) {
             if (t % 4 == 0) now = fours[t / 4];
             REAL w = now.v[t % 4];
             t++;
 #pragma unroll
-            for (int a = 0; a < PX; a++) z[a] = j < 0 ? w : z[a] + w * x[a][j < 0 ? 0 : j];
+            for (int a = 0; a < N; a++) z[a] = j < 0 ? w : z[a] + w * x[a][j < 0 ? 0 : j];
         }
 #pragma unroll
-        for (int a = 0; a < PX; a++) q[a] = i == 0 ? z[a] * z[a] : q[a] + z[a] * z[a];
+        for (int a = 0; a < N; a++) q[a] = i == 0 ? z[a] * z[a] : q[a] + z[a] * z[a];
     }
+#pragma unroll
+    for (int a = 0; a < N; a++) q[a] = min(q[a], LARGEST);
+}
+
+// p-value of a squared distance to one component: a polynomial times an exponential, or a table over the root of v.
+__device__ inline REAL p_value(REAL q, const REAL *tail, const float *table, const float *table_scale, int steps) {
+    REAL u = q * tail[TAIL_INVERSE_DOF], v = log_one_plus(u);
+#if P % 2
+    REAL place = min(sqrt(v) * *table_scale, REAL(steps - 2));
+    int left = int(place);
+    REAL before = table[left];
+    return before + (place - left) * (table[left + 1] - before);
+#else
+    REAL w = min(tail[TAIL_HALF_DOF] * u * inverse(1 + u), REAL(88)), value = tail[TAIL + TERMS - 1];
+#pragma unroll
+    for (int j = TERMS - 2; j >= 0; j--) value = value * w + tail[TAIL + j];
+    return exponential(-tail[TAIL_HALF_DOF] * v) * value;
+#endif
 }
 
 struct Totals {
-    REAL probability[C], typicality[K], inner, model;
-    int votes[C];
+    REAL probability[C];
+#if ALL
+    REAL inner, model, typicality, nearest[K];
+    int component; // of which the p-value is read
+#endif
 };
 
 // Log odds of the classes from log joints of their components, and the share of each component in its class.
@@ -103,9 +141,9 @@ __device__ inline REAL information_of_pairs(const REAL *world, const REAL (&q)[K
     for (int k = 0; k < K; k++)
 #pragma unroll
         for (int l = 0; l < k; l++) {
-            const REAL *a = world + k * RECORD + TRIANGLE, *b = world + l * RECORD + TRIANGLE;
+            const REAL *a = world + k * RECORD, *b = world + l * RECORD;
             REAL uk = q[k] * a[INVERSE_DOF], ul = q[l] * b[INVERSE_DOF];
-            REAL sk = uk * inverse(a[PULL]), sl = ul * inverse(b[PULL]), apart = a[CONSTANTS + TERMS + l];
+            REAL sk = uk * inverse(a[PULL]), sl = ul * inverse(b[PULL]), apart = a[CONSTANTS + l];
             REAL gram = max(REAL(0.5) * apart * (sk + sl) -
                             REAL(0.25) * (apart * apart + (sk - sl) * (sk - sl)), REAL(0));
             REAL moved = (sl + a[PULL] * (gram - uk)) * inverse(1 + uk) +
@@ -118,14 +156,14 @@ __device__ inline REAL information_of_pairs(const REAL *world, const REAL (&q)[K
 
 // Add the scores of one world for one pixel, whose most probable class in it is `best`; returns a bound of what
 // single precision does to its probabilities.
-__device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total, const float *table,
-                           const float *table_scale, int steps, int &best) {
+__device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total, int &best) {
     constexpr int owner[K] = OWNERS;
-    REAL joint[K], share[K], v[K], t[C], e[C], top, sum = 0, error = 0, inner = 0, information = 0;
+    REAL joint[K], share[K], u[K], v[K], t[C], e[C], top = 0, sum = 0, error = 0;
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        const REAL *c = world + k * RECORD + TRIANGLE;
-        v[k] = log_one_plus(q[k] * c[INVERSE_DOF]);
+        const REAL *c = world + k * RECORD;
+        u[k] = q[k] * c[INVERSE_DOF];
+        v[k] = log_one_plus(u[k]);
         joint[k] = c[LOG_WEIGHT] - c[SLOPE] * v[k];
     }
     log_odds_of_classes(joint, t, share);
@@ -146,52 +184,75 @@ __device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total,
 #pragma unroll
     for (int c = 0; c < C; c++) {
         e[c] *= part;
-        inner -= e[c] * t[c];
         total.probability[c] += e[c];
-        total.votes[c] += c == best;
     }
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        const REAL *c = world + k * RECORD + TRIANGLE;
-        REAL r = share[k] * REAL(SHARPNESS), both = e[owner[k]] * (1 - e[owner[k]]);
-        error += both * r * (c[FIXED] + c[GROWING] * q[k]);
-#if !COMMON
-        REAL u = q[k] * c[INVERSE_DOF];
-        information += both * r * r * (c[CONSTANT] + c[GROWTH] * v[k] - c[PULL] * (u * inverse(1 + u)));
-#endif
-#if P % 2
-        REAL place = min(sqrt(v[k]) * table_scale[k], REAL(steps - 2));
-        int left = int(place);
-        REAL before = table[k * steps + left];
-        total.typicality[k] += before + (place - left) * (table[k * steps + left + 1] - before);
-#else
-        REAL w = min(-c[HALF_DOF] * expm1(-v[k]), REAL(88)), value = c[CONSTANTS + TERMS - 1];
-#pragma unroll
-        for (int j = TERMS - 2; j >= 0; j--) value = value * w + c[CONSTANTS + j];
-        total.typicality[k] += exponential(-c[HALF_DOF] * v[k]) * value;
-#endif
+        const REAL *c = world + k * RECORD;
+        REAL r = share[k] * REAL(SHARPNESS), both = (e[owner[k]] - e[owner[k]] * e[owner[k]]) * r;
+        error += both * (c[FIXED] + c[GROWING] * q[k]);
     }
+#if ALL
+    REAL inner = logarithm(sum), information = 0;
+#pragma unroll
+    for (int c = 0; c < C; c++) inner -= e[c] * t[c];
 #if COMMON
     information = information_of_pairs(world, q, e);
+#else
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        const REAL *c = world + k * RECORD;
+        REAL r = share[k] * REAL(SHARPNESS), both = (e[owner[k]] - e[owner[k]] * e[owner[k]]) * r;
+        information += both * r * (c[CONSTANT] + c[GROWTH] * v[k] - c[PULL] * (u[k] * inverse(1 + u[k])));
+    }
 #endif
-    inner += log_one_plus(sum - 1);
     total.inner += inner;
     REAL h = max(inner, REAL(1e-30));
     total.model += h * (1 - exponential(-REAL(0.5) * information * inverse(h)));
+#pragma unroll
+    for (int k = 0; k < K; k++) total.nearest[k] = min(total.nearest[k], q[k]);
+#endif
     return error;
 }
 
-// Probabilities and the budget of one pixel: C + 7 rows of numbers.
-__device__ inline void conclude(const Totals &total, int worlds, float *out, long n, long at) {
-    REAL share = REAL(1) / worlds, entropy = 0, first = -1, second = -1, typicality = 0;
-    int best = 0;
+#if ALL
+// The nearest component of a pixel, whose p-value is read.
+__device__ inline int nearest_of(const REAL (&q)[K]) {
+    REAL least = q[0];
+    int found = 0;
 #pragma unroll
-    for (int k = 0; k < K; k++) typicality = max(typicality, total.typicality[k] * share);
+    for (int k = 1; k < K; k++)
+        if (q[k] < least) {
+            least = q[k];
+            found = k;
+        }
+    return found;
+}
+
+// Whether another component may have a larger p-value. Its densities are near those of the log joints: by the root of
+// the least ratio of their squared lengths, bounds[0], and the distance of their means, bounds[1].
+__device__ inline bool other_may_be_nearer(const Totals &total, REAL typicality, const REAL *bounds, const REAL *tails,
+                                           const float *table, const float *table_scale, int steps) {
+    bool found = false;
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        REAL root = max(bounds[2 * k] * sqrt(total.nearest[k]) - bounds[2 * k + 1], REAL(0));
+        REAL most = p_value(root * root, tails + k * TAIL_RECORD, table + k * steps, table_scale + k, steps);
+        found = found || (k != total.component && most > typicality + REAL(1e-5));
+    }
+    return found;
+}
+
+// Probabilities and the budget of one pixel, whose classes in each world are `best`: C + 7 rows of numbers.
+__device__ inline void conclude(const Totals &total, int worlds, const unsigned char *best_of_worlds, float *out,
+                                long n, long at) {
+    REAL share = REAL(1) / worlds, entropy = 0, first = -1, second = -1;
+    int best = 0, agree = 0;
 #pragma unroll
     for (int c = 0; c < C; c++) {
         REAL p = total.probability[c] * share;
         out[c * n + at] = p;
-        if (p > 0) entropy += p * log_one_plus(inverse(p) - 1);
+        if (p > REAL(1e-30)) entropy += p * log_one_plus(inverse(p) - 1);
         if (p > first) {
             second = first;
             first = p;
@@ -200,30 +261,75 @@ __device__ inline void conclude(const Totals &total, int worlds, float *out, lon
             second = p;
         }
     }
-    int agree = 0;
-#pragma unroll
-    for (int c = 0; c < C; c++) agree = c == best ? total.votes[c] : agree;
+    for (int r = 0; r < worlds; r++) agree += best_of_worlds[r * n + at] == best;
     REAL measurement = max(entropy - total.inner * share, REAL(0));
     REAL model = min(total.model * share, max(entropy - measurement, REAL(0)));
     REAL rows[7] = {entropy, measurement, model, max(entropy - measurement - model, REAL(0)), first - second,
-                    typicality, 1 - agree * share};
+                    total.typicality * share, 1 - agree * share};
 #pragma unroll
     for (int row = 0; row < 7; row++) out[(C + row) * n + at] = rows[row];
 }
+#endif
 
-// chosen: which pixels, or null for all n of them. The records and coefficients of `held` worlds at a time are
-// in shared memory. planes: (feature, pixel), or with `realisations`, the number of each world's realisation,
-// (realisation, feature, pixel). best: (world, pixel), the most probable class in each world, or null.
-extern "C" __global__ void __launch_bounds__(128)
-    summarise(const IN *planes, const long n, const long *chosen, const long count, const REAL *features,
-              const REAL *coefficients, const int *realisations, const REAL *records, const int worlds,
-              const int held, const float *table, const float *table_scale, const int steps, float *out,
-              unsigned char *best, unsigned char *inexact) {
+// The pixels as they lie on the device, and how they become values: value j of pixel i in realisation r is
+// numbers[i*of_pixel + j*of_feature + r*of_realisation]*scale[j] + offset[j].
+struct Source {
+    const IN *numbers;
+    long of_pixel, of_feature, of_realisation;
+    const REAL *features;     // (3, feature): scale, offset, centre
+    const REAL *coefficients; // (world, 3, feature), or null: values are corrected in each world
+    const int *realisations;  // (world,), or null: there is one
+};
+
+#define SOURCE \
+    const IN *numbers, const long of_pixel, const long of_feature, const long of_realisation, const REAL *features, \
+        const REAL *coefficients, const int *realisations
+#define MAKE_SOURCE {numbers, of_pixel, of_feature, of_realisation, features, coefficients, realisations}
+
+__device__ inline void read(const Source &from, long at, long r, REAL (&raw)[P]) {
+    const IN *own = from.numbers + at * from.of_pixel + r * from.of_realisation;
+#pragma unroll
+    for (int j = 0; j < P; j++)
+        raw[j] = REAL(own[ADJACENT ? j : j * from.of_feature]) * from.features[j] + from.features[P + j];
+}
+
+// Values of a world less the centre; `c` corrects them, or is null.
+__device__ inline void correct(const REAL (&raw)[P], const REAL *c, const REAL *centre, REAL (&x)[P]) {
+#pragma unroll
+    for (int j = 0; j < P; j++) {
+        if (c) {
+            REAL y = raw[j] - c[j];
+            x[j] = y * inverse(c[P + j] + c[2 * P + j] * y) - centre[j];
+        } else {
+            x[j] = raw[j] - centre[j];
+        }
+    }
+}
+
+// Copy what the worlds from `begin` on need to shared memory: so many numbers of each record.
+__device__ inline void copy(const REAL *from, long begin, int here, int stride, int kept, REAL *to) {
+    for (int i = threadIdx.x; i < here * kept; i += blockDim.x)
+        to[i] = from[(begin + i / kept) * stride + i % kept];
+}
+
+// chosen: which pixels, or null for all n of them; count: how many. `held` worlds at a time are in shared memory.
+// bounds: (component, 2). out: (class + 7, pixel), or with `samples` probabilities (pixel, class). best: (world, pixel),
+// the most probable class in each world. flags: 1 where single precision does not suffice, 2 where the typicality may
+// be that of another component.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    summarise(SOURCE, const long n, const long *chosen, const long count, const REAL *records,
+              const REAL *tails, const int worlds, const int held, const float *table, const float *table_scale,
+              const int steps, const REAL *bounds, float *out, REAL *samples, unsigned char *best,
+              unsigned char *flags, const int looks_again) {
     extern __shared__ __align__(16) unsigned char memory[];
-    REAL *shared = reinterpret_cast<REAL *>(memory), *corrections = shared + held * K * RECORD;
-    const REAL *scale = features, *offset = features + P, *centre = features + 2 * P, *rest = features + 3 * P;
+    const Source source = MAKE_SOURCE;
+    REAL *shared = reinterpret_cast<REAL *>(memory);
+    REAL *shared_tails = shared + held * K * RECORD, *corrections = shared_tails + (ALL ? held * K * TAIL_SHARED : 0);
     const long step = long(gridDim.x) * blockDim.x * PX;
-    const bool corrected = coefficients != nullptr;
+    const bool corrected = source.coefficients != nullptr;
+    REAL centre[P];
+#pragma unroll
+    for (int j = 0; j < P; j++) centre[j] = source.features[2 * P + j];
     bool loaded = false;
     for (long first = long(blockIdx.x) * blockDim.x * PX; first < count; first += step) {
         REAL raw[PX][P];
@@ -232,66 +338,195 @@ extern "C" __global__ void __launch_bounds__(128)
         long at[PX];
 #pragma unroll
         for (int a = 0; a < PX; a++) {
-            long i = min(first + a * blockDim.x + threadIdx.x, count - 1);
+            long i = min(first + a * long(blockDim.x) + threadIdx.x, count - 1);
             at[a] = chosen ? chosen[i] : i;
-            if (!realisations)
+            if (!source.realisations) read(source, at[a], 0, raw[a]);
+#if ALL
 #pragma unroll
-                for (int j = 0; j < P; j++) raw[a][j] = REAL(planes[j * n + at[a]]) * scale[j] + offset[j];
+            for (int k = 0; k < K; k++) totals[a].nearest[k] = LARGEST;
+#endif
         }
         for (int begin = 0; begin < worlds; begin += held) {
             int here = min(held, worlds - begin);
             if (held < worlds || !loaded) {
                 __syncthreads();
-                for (int i = threadIdx.x; i < here * K * RECORD; i += blockDim.x)
-                    shared[i] = records[long(begin) * K * RECORD + i];
-                if (corrected)
-                    for (int i = threadIdx.x; i < here * 3 * P; i += blockDim.x)
-                        corrections[i] = coefficients[long(begin) * 3 * P + i];
+                copy(records, begin, here, K * RECORD, K * RECORD, shared);
+#if ALL
+                copy(tails, long(begin) * K, here * K, TAIL_RECORD, TAIL_SHARED, shared_tails);
+#endif
+                if (corrected) copy(source.coefficients, begin, here, 3 * P, 3 * P, corrections);
                 __syncthreads();
                 loaded = true;
             }
             for (int r = 0; r < here; r++) {
-                const REAL *world = shared + r * K * RECORD, *c = corrections + r * 3 * P;
+                const REAL *world = shared + r * K * RECORD, *c = corrected ? corrections + r * 3 * P : nullptr;
                 REAL x[PX][P], q[PX][K];
-                if (realisations) {
-                    const IN *own = planes + long(realisations[begin + r]) * P * n;
 #pragma unroll
-                    for (int a = 0; a < PX; a++)
-#pragma unroll
-                        for (int j = 0; j < P; j++) raw[a][j] = REAL(own[j * n + at[a]]) * scale[j] + offset[j];
+                for (int a = 0; a < PX; a++) {
+                    if (source.realisations) read(source, at[a], source.realisations[begin + r], raw[a]);
+                    correct(raw[a], c, centre, x[a]);
                 }
-#pragma unroll
-                for (int j = 0; j < P; j++)
-#pragma unroll
-                    for (int a = 0; a < PX; a++) {
-                        REAL y = raw[a][j];
-                        if (corrected) {
-                            y -= c[j];
-                            y *= inverse(c[P + j] + c[2 * P + j] * y);
-                        }
-                        x[a][j] = (y - centre[j]) - rest[j];
-                    }
 #pragma unroll
                 for (int k = 0; k < K; k++) {
                     REAL far[PX];
-                    distance(world + k * RECORD, x, far);
+                    distance<PX>(world + k * RECORD + ROWS, x, far);
 #pragma unroll
-                    for (int a = 0; a < PX; a++) q[a][k] = min(far[a], LARGEST);
+                    for (int a = 0; a < PX; a++) q[a][k] = far[a];
                 }
 #pragma unroll
                 for (int a = 0; a < PX; a++) {
                     int chosen_class;
-                    error[a] += add(world, q[a], totals[a], table + long(begin + r) * K * steps,
-                                    table_scale + (begin + r) * K, steps, chosen_class);
-                    if (best) best[long(begin + r) * n + at[a]] = chosen_class;
+                    error[a] += add(world, q[a], totals[a], chosen_class);
+#if ALL
+                    best[long(begin + r) * n + at[a]] = chosen_class;
+                    if (begin + r == 0) totals[a].component = nearest_of(q[a]);
+                    int k = totals[a].component;
+                    const REAL *tail = shared_tails + (r * K + k) * TAIL_SHARED;
+                    REAL far[1];
+#if APART
+                    REAL one[1][P];
+#pragma unroll
+                    for (int j = 0; j < P; j++) one[0][j] = x[a][j];
+                    distance<1>(tail + TAIL_ROWS, one, far);
+#else
+                    far[0] = q[a][0];
+#pragma unroll
+                    for (int l = 1; l < K; l++) far[0] = k == l ? q[a][l] : far[0];
+#endif
+                    long row = long(begin + r) * K + k;
+                    totals[a].typicality += p_value(far[0], tail, table + row * steps, table_scale + row, steps);
+#endif
                 }
             }
         }
 #pragma unroll
         for (int a = 0; a < PX; a++)
-            if (first + a * blockDim.x + threadIdx.x < count) {
-                conclude(totals[a], worlds, out, n, at[a]);
-                if (inexact) inexact[at[a]] = !(error[a] < REAL(TOLERANCE) * worlds);
+            if (first + a * long(blockDim.x) + threadIdx.x < count) {
+                int flag = looks_again && !(error[a] < REAL(TOLERANCE) * worlds) ? 1 : 0;
+#if ALL
+                conclude(totals[a], worlds, best, out, n, at[a]);
+                if (other_may_be_nearer(totals[a], totals[a].typicality / worlds, bounds, tails, table, table_scale,
+                                        steps))
+                    flag |= 2;
+#else
+#pragma unroll
+                for (int c = 0; c < C; c++) samples[at[a] * C + c] = totals[a].probability[c] / worlds;
+#endif
+                flags[at[a]] = flag;
             }
+    }
+}
+
+// p-values of the classes, means over worlds: to `out` (pixel, class), or the largest to `largest` (pixel,).
+extern "C" __global__ void __launch_bounds__(THREADS)
+    typicality(SOURCE, const long *chosen, const long count, const REAL *tails, const int worlds,
+               const int held, const float *table, const float *table_scale, const int steps, REAL *out,
+               float *largest) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const Source source = MAKE_SOURCE;
+    REAL *shared = reinterpret_cast<REAL *>(memory), *corrections = shared + held * K * TAIL_RECORD;
+    constexpr int owner[K] = OWNERS;
+    const bool corrected = source.coefficients != nullptr;
+    const long step = long(gridDim.x) * blockDim.x;
+    REAL centre[P];
+#pragma unroll
+    for (int j = 0; j < P; j++) centre[j] = source.features[2 * P + j];
+    for (long first = long(blockIdx.x) * blockDim.x; first < count; first += step) {
+        long i = min(first + threadIdx.x, count - 1), at = chosen ? chosen[i] : i;
+        REAL raw[P], x[1][P], total[K] = {}, found[C] = {}, most = 0;
+        if (!source.realisations) read(source, at, 0, raw);
+        for (int begin = 0; begin < worlds; begin += held) {
+            int here = min(held, worlds - begin);
+            __syncthreads();
+            copy(tails, long(begin) * K, here * K, TAIL_RECORD, TAIL_RECORD, shared);
+            if (corrected) copy(source.coefficients, begin, here, 3 * P, 3 * P, corrections);
+            __syncthreads();
+            for (int r = 0; r < here; r++) {
+                if (source.realisations) read(source, at, source.realisations[begin + r], raw);
+                correct(raw, corrected ? corrections + r * 3 * P : nullptr, centre, x[0]);
+#pragma unroll
+                for (int k = 0; k < K; k++) {
+                    const REAL *tail = shared + (r * K + k) * TAIL_RECORD;
+                    long row = long(begin + r) * K + k;
+                    REAL far[1];
+                    distance<1>(tail + TAIL_ROWS, x, far);
+                    total[k] += p_value(far[0], tail, table + row * steps, table_scale + row, steps);
+                }
+            }
+        }
+        if (first + threadIdx.x >= count) continue;
+#pragma unroll
+        for (int k = 0; k < K; k++) found[owner[k]] = max(found[owner[k]], total[k] / worlds);
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            if (out) out[at * C + c] = found[c];
+            most = max(most, found[c]);
+        }
+        if (largest) largest[at] = most;
+    }
+}
+
+// Log odds of the classes of one pixel by one draw of their components: log weight, and the rows of the whitening.
+#define DRAW_ROWS 4
+#define DRAW_RECORD ODD(DRAW_ROWS + FOURS(TRIANGLE))
+__device__ inline void odds_of_draw(const REAL *draw, const REAL (&x)[1][P], REAL (&odds)[C]) {
+    REAL joint[K], share[K];
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        REAL far[1];
+        distance<1>(draw + k * DRAW_RECORD + DRAW_ROWS, x, far);
+        joint[k] = draw[k * DRAW_RECORD] - REAL(0.5) * far[0];
+    }
+    log_odds_of_classes(joint, odds, share);
+#if C == K
+#pragma unroll
+    for (int k = 0; k < K; k++) odds[k] *= REAL(SHARPNESS);
+#endif
+}
+
+// Entropy of the class, given what drawn models say of a pixel whose class probabilities are known: (pixel,). The
+// draws count by what they say of the pixel in each class; `held` of them at a time are in shared memory.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    given_draws(SOURCE, const long count, const REAL *records, const int draws, const int held,
+                const REAL *probability, REAL *out) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const Source source = MAKE_SOURCE;
+    REAL *shared = reinterpret_cast<REAL *>(memory);
+    const long step = long(gridDim.x) * blockDim.x;
+    REAL centre[P];
+#pragma unroll
+    for (int j = 0; j < P; j++) centre[j] = source.features[2 * P + j];
+    for (long first = long(blockIdx.x) * blockDim.x; first < count; first += step) {
+        long at = min(first + threadIdx.x, count - 1);
+        REAL raw[P], x[1][P], odds[C], top[C], sum[C], entropy = 0;
+        read(source, at, 0, raw);
+        correct(raw, nullptr, centre, x[0]);
+#pragma unroll
+        for (int c = 0; c < C; c++) top[c] = -REAL(1e30), sum[c] = 0;
+        for (int again = 0; again < 2; again++)
+            for (int begin = 0; begin < draws; begin += held) {
+                int here = min(held, draws - begin);
+                __syncthreads();
+                copy(records, begin, here, K * DRAW_RECORD, K * DRAW_RECORD, shared);
+                __syncthreads();
+                for (int d = 0; d < here; d++) {
+                    odds_of_draw(shared + d * K * DRAW_RECORD, x, odds);
+                    REAL total = 0;
+#pragma unroll
+                    for (int c = 0; c < C; c++) {
+                        if (!again) {
+                            REAL most = max(top[c], odds[c]);
+                            sum[c] = sum[c] * exponential(top[c] - most) + exponential(odds[c] - most);
+                            top[c] = most;
+                        } else {
+                            REAL part = probability[at * C + c] * exponential(odds[c] - top[c]) / sum[c];
+                            if (part > REAL(1e-300)) entropy -= part * logarithm(part);
+                            total += part;
+                        }
+                    }
+                    if (total > REAL(1e-300)) entropy += total * logarithm(total);
+                }
+            }
+        if (first + threadIdx.x < count) out[at] = entropy;
     }
 }

@@ -8,6 +8,14 @@ from typing import Any
 import numpy as np
 
 from uncover.bayes.budget import UncertaintyBudget
+from uncover.bayes.class_densities import Pairs
+from uncover.engines.cuda import (
+    DrawnModels,
+    entropy_given_draws,
+    has_kernels,
+    p_values_on_device,
+    probability_on_device,
+)
 from uncover.engines.device import BLOCK_NUMBERS, DeviceDensities
 from uncover.measurement.attribution import ModelDraws
 from uncover.measurement.class_prediction import draws_of_readings
@@ -22,7 +30,7 @@ class DevicePrediction:
     def __init__(self, model: GaussianClasses, X: Any, paired: bool) -> None:
         self.model = model
         used, self.structure = model.used_features, _structure(X)
-        self.predictor = Predictor(model, paired=paired)
+        self.predictor = Predictor.of(model, paired=paired)
         found = self.predictor.densities(self.structure.realisations, used)
         if found is None:
             raise ValueError(
@@ -31,7 +39,7 @@ class DevicePrediction:
             )
         densities, pairs = found
         self.scorer = DeviceDensities(densities, pairs, X if X.ndim == 3 else X[:, None, :])
-        self.xp = self.scorer.xp
+        self.xp, self.kernels = self.scorer.xp, has_kernels(X)
         if not used.all():
             chosen = self.xp.asarray(np.flatnonzero(used), device=X.device)
             self.scorer.X = self.scorer.X[..., chosen]
@@ -41,12 +49,14 @@ class DevicePrediction:
     @staticmethod
     def reaches(model: GaussianClasses, X: Any, paired: bool) -> bool:
         """Tell whether predictions for X can be made on the device."""
-        predictor = Predictor(model, paired=paired)
+        predictor = Predictor.of(model, paired=paired)
         return predictor.densities(_structure(X).realisations, model.used_features) is not None
 
     def probability(self) -> Any:
         """P(class | x, D)."""
         scorer = self.scorer
+        if self.kernels:
+            return self._among_all(probability_on_device(scorer.densities, scorer.X, scorer.pairs))
         return self._among_all(
             scorer.average(
                 lambda joint, _, w: scorer.softmax(scorer.log_odds(joint)), scorer.densities.n_classes
@@ -65,7 +75,10 @@ class DevicePrediction:
 
     def typicality(self) -> Any:
         """p-value for each class."""
-        return self._among_all(self.scorer.p_values())
+        scorer = self.scorer
+        if self.kernels:
+            return self._among_all(p_values_on_device(scorer.densities, scorer.X, scorer.pairs))
+        return self._among_all(scorer.p_values())
 
     def budget(self, n_draws: int) -> UncertaintyBudget:
         """Where the uncertainty comes from: models are drawn on the host, and used on the device."""
@@ -73,7 +86,7 @@ class DevicePrediction:
         draws = draws_of_readings(self.predictor, self.structure, n_draws)
         readings = list(zip(*self.scorer.pairs, draws, strict=True))
         parts = xp.zeros((4, X.shape[0]), dtype=X.dtype, device=X.device)
-        size = max(1, BLOCK_NUMBERS // draws[0].gaussians.mean.size)
+        size = X.shape[0] if self.kernels else max(1, BLOCK_NUMBERS // draws[0].gaussians.mean.size)
         for start in range(0, X.shape[0], size):
             rows = slice(start, start + size)
             each = [self._split(X[rows, int(r)], int(w), models) for r, w, models in readings]
@@ -85,18 +98,32 @@ class DevicePrediction:
 
     def _split(self, points: Any, w: int, models: ModelDraws) -> tuple[Any, Any, Any, Any]:
         """Class probabilities of points in a world, their entropy, and its model and overlap part."""
-        xp = self.xp
-        P = xp.astype(self.scorer.softmax(self.scorer.log_odds(self.scorer.scores(points, w)[0])), xp.float64)
-        weight = self.scorer.softmax(
-            self.scorer.log_odds(self._log_joint_of_draws(points, models) / self.temperature)
-        )
-        table = P[:, None, :] * weight
-        entropy = self.scorer.entropy(P)
-        rest = xp.sum(self.scorer.entropy(table), axis=1) - self.scorer.entropy(xp.sum(table, axis=2))
+        xp, scorer = self.xp, self.scorer
+        if self.kernels:
+            of_world = Pairs(np.zeros(1, int), np.full(1, w))
+            P = probability_on_device(scorer.densities, points[:, None, :], of_world)
+            P = xp.astype(P, xp.float64)
+            rest = self._entropy_given(points, P, models)
+        else:
+            P = xp.astype(scorer.softmax(scorer.log_odds(scorer.scores(points, w)[0])), xp.float64)
+            odds = scorer.log_odds(self._log_joint_of_draws(points, models) / self.temperature)
+            table = P[:, None, :] * scorer.softmax(odds)
+            rest = xp.sum(scorer.entropy(table), axis=1) - scorer.entropy(xp.sum(table, axis=2))
+        entropy = scorer.entropy(P)
         rest = xp.minimum(xp.clip(rest, min=0.0), entropy)
         n = len(models.log_phi)  # to second order, n draws have (n − 1)/n of the information
         model = xp.minimum((entropy - rest) * (n / max(n - 1, 1)), entropy)
         return P, entropy, model, entropy - model
+
+    def _entropy_given(self, points: Any, P: Any, models: ModelDraws) -> Any:
+        """Mean entropy of the class once it is known which of the drawn models is right: (sample,)."""
+        gaussians, densities = models.gaussians, self.scorer.densities
+        n, K, p = gaussians.mean.shape
+        whitening = np.broadcast_to(gaussians.whitening, (n, K, p, p))
+        drawn = DrawnModels(gaussians.mean, whitening, models.log_phi + gaussians.log_det)
+        components = densities.components
+        temperature = self.temperature if components.trivial else components.temperature
+        return entropy_given_draws(densities, self.xp.astype(points, self.xp.float64), P, drawn, temperature)
 
     def _log_joint_of_draws(self, points: Any, models: ModelDraws) -> Any:
         """log P(class) + log p(x | class) of drawn models, in double precision: (sample, draw, class)."""
