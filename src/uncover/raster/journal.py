@@ -101,6 +101,8 @@ def unfinished(
             yield partial / "store", journal
             check()
             with writing(final):
+                for left in (partial / "store").rglob("*.partial"):
+                    left.unlink()  # of Zarr, in a run that was killed
                 shutil.rmtree(partial / "replaced", ignore_errors=True)
                 if final.exists():
                     final.rename(partial / "replaced")
