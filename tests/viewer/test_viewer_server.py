@@ -12,8 +12,10 @@ from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import numpy as np
+import pyogrio.raw
 import pytest
 import rasterio
+import shapely
 from click.testing import CliRunner
 from rasterio.transform import Affine
 
@@ -266,6 +268,18 @@ def test_a_run_that_was_stopped_and_what_is_no_map_are_refused(tmp_path):
         open_maps([])
 
 
+def test_a_map_is_shown_while_another_run_writes_the_one_that_will_replace_it(case, tmp_path):
+    shutil.copytree(case.folder / "map", tmp_path / "map")
+    (tmp_path / "map.partial").mkdir()
+    with view(tmp_path / "map") as shown:
+        base = base_of(shown)
+        shutil.copy(case.folder / "map" / "class.tif", tmp_path / "map.partial")
+        assert get(shown, f"{base}/class/0/0-0")[0] == 200
+        shutil.rmtree(tmp_path / "map")  # a run without its own map: nothing half-written is shown
+        status, body = get(shown, f"{base}/class/0/0-0")
+        assert status == 410 and b"was removed" in body and body.count(b"\n") == 1
+
+
 def test_a_port_in_use_is_one_line(served, case):
     port = urlsplit(served.address).port
     with pytest.raises(OSError, match=f"port {port} is not free"):
@@ -391,6 +405,20 @@ def test_labels_of_a_class_that_the_map_lacks_are_neither_right_nor_wrong(case):
     expected[lacking] = 3
     expected[mapped == 0] = 2
     np.testing.assert_array_equal(viewed.tile("agreement1", 0, 0, 0)[0, :HEIGHT, :WIDTH], expected)
+    viewed.close()
+
+
+def test_labels_may_be_points(case):
+    viewed = ViewedMap(case.folder, [str(case.folder / "points.gpkg")], "class")
+    found = viewed.errors(0)
+    _, _, points, (names,) = pyogrio.raw.read(case.folder / "points.gpkg")
+    x, y = shapely.get_coordinates(shapely.from_wkb(points)).T
+    rows, cols = ((5000000 - y) // 10).astype(int), ((x - 300000) // 10).astype(int)
+    product = viewed.product
+    mapped = product.numbered(viewed.tile("class", 0, 0, 0)[0])[rows, cols]
+    said = np.array([*product.names, "no class"])[mapped.astype(int) - 1]
+    counts = (said == names).sum(), ((said != names) & (names != "snow")).sum(), (names == "snow").sum()
+    assert (found["right"], found["wrong"], found["unknown"]) == counts and counts[1] > 0
     viewed.close()
 
 

@@ -17,7 +17,7 @@ from uncover.raster.quality import Quality
 from uncover.report.page import Fragment, packed
 from uncover.report.pixels import Stories, quality_words
 from uncover.report.style import require_report
-from uncover.report.summary import Summary
+from uncover.report.summary import ClassSummary, Summary
 
 TITLES = {
     "total": ("Total uncertainty", "nats", "how unsure the class is, all causes together"),
@@ -117,7 +117,7 @@ def viewer(summary: Summary) -> tuple[Fragment, dict[str, Any]]:
         "parts": [*UNCERTAINTY, "unknown"][: len(summary.stories.uncertainty)],
         "flags": {str(int(bit)): quality_words(bit)[0] for bit in Quality},
         "stories": stories_data(summary.stories),
-        "model": _model_data(summary),
+        "model": None if summary.model is None else model_data(summary.model),
     }
     return fragment, data
 
@@ -143,12 +143,8 @@ def _pictures(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _uncertainties(summary: Summary) -> list[dict[str, Any]]:
-    """Entropies share one scale, so that they can be compared by eye."""
-    layers = summary.pictures.layers
-    known = layers["total"][np.isfinite(layers["total"])]
-    top = float(np.percentile(known, 99.5)) if known.size else 1.0
-    top = float(np.clip(top, 0.01, np.log(max(len(summary.classes), 2))))
-    found = []
+    layers, found = summary.pictures.layers, []
+    top = entropy_top(layers["total"], len(summary.classes))
     for name, (title, unit, reading) in TITLES.items():
         if name not in layers:
             continue
@@ -157,6 +153,13 @@ def _uncertainties(summary: Summary) -> list[dict[str, Any]]:
         legend = [["0", *ramp_colours(9), end]]
         found.append(_layer(name, title, unit, reading, ramp_png(layers[name], most), legend))
     return found
+
+
+def entropy_top(total: NDArray[np.floating[Any]], classes: int) -> float:
+    """Common end of the scales of all entropies of a map, so that they can be compared by eye."""
+    known = total[np.isfinite(total)]
+    top = float(np.percentile(known, 99.5)) if known.size else 1.0
+    return float(np.clip(top, 0.01, np.log(max(classes, 2))))
 
 
 def _set_sizes(summary: Summary) -> list[dict[str, Any]]:
@@ -230,10 +233,8 @@ def _most_interesting(stories: Stories) -> int:
     return int(np.argmax(parts.min(axis=0) + 1e-3 * parts.sum(axis=0)))
 
 
-def _model_data(summary: Summary) -> dict[str, Any] | None:
-    model = summary.model
-    if model is None:
-        return None
+def model_data(model: ClassSummary) -> dict[str, Any]:
+    """Mean and standard deviation of each class in each band, as stories show them."""
     return {
         "bands": list(model.bands),
         "units": model.units or "value",

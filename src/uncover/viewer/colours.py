@@ -16,7 +16,7 @@ from uncover.raster.observed import ObservedScene
 from uncover.raster.scene import Scene
 from uncover.raster.tiles import BandFile, open_raster
 from uncover.report.pixels import scene_reader
-from uncover.viewer.planes import KEPT, Numbers, level_shape
+from uncover.viewer.planes import KEPT, SIDE, Numbers, level_shape
 
 _WANTED = {"true": (("B04",), ("B03",), ("B02",)), "false": (("B08", "B8A"), ("B04",), ("B03",))}
 #: Pixels that are read for a tile at most where there are no overviews; above it the picture is left out.
@@ -70,10 +70,15 @@ class ScenePlane:
         with self._lock:
             if z not in self._kept:
                 finer = [level for level in self._kept if level < z]
-                whole = Window(0, 0, *level_shape(self.grid, z))
                 steps = [slice(None, None, 2 ** (z - level)) for level in finer[:1]] * 2
-                self._kept[z] = self._kept[finer[0]][:, *steps] if finer else self._painted(z, whole)
+                self._kept[z] = self._kept[finer[0]][:, *steps] if finer else self._whole(z)
             return self._kept[z][:, *window.slices]
+
+    def _whole(self, z: int) -> Numbers:
+        """All of a level, painted in strips: the measured values need far more memory than their colours."""
+        height, width = level_shape(self.grid, z)
+        strips = Window(0, 0, height, width).cut((SIDE, width))
+        return np.concatenate([self._painted(z, strip) for strip in strips], axis=1)
 
     def _painted(self, z: int, window: Window) -> Numbers:
         evidence = self.evidence()

@@ -21,7 +21,7 @@ SIDE = 512
 #: Levels up to this one are thinned from full resolution for each tile; coarser ones are kept in memory.
 KEPT = 3
 #: Decoded tiles that are kept for the planes of the same file, and for neighbours.
-_CACHE_BYTES = 24 << 20
+_CACHE_BYTES = 16 << 20
 #: Files that stay open, each with the memory of a decoded tile of all its bands.
 _SPARE_FILES = 6
 

@@ -71,7 +71,7 @@ def spare_memory() -> None:
 
     With glibc, each thread would keep memory of its own, and freed arrays would stay with the process.
     """
-    limit_caches(16 << 20)
+    limit_caches(8 << 20)
     with contextlib.suppress(OSError, AttributeError):
         import ctypes
 

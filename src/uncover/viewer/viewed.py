@@ -30,7 +30,7 @@ from uncover.raster.resample import move
 from uncover.raster.tiles import TileCache
 from uncover.report.pixels import pictured, quality_words
 from uncover.report.summary import class_summary, renumbered
-from uncover.report.viewer import FLAGS, TITLES, short_crs
+from uncover.report.viewer import FLAGS, TITLES, entropy_top, model_data, short_crs
 from uncover.viewer.areas import areas_of
 from uncover.viewer.colours import ScenePlane, colour_titles
 from uncover.viewer.planes import (
@@ -97,7 +97,7 @@ class ViewedMap:
     def _layers(self) -> dict[str, Shown]:
         stored, found = self.product.layers, {}
         planes = self.planes = {name: plane_of(stored[name], self.files) for name in stored}
-        top = self._top(planes)
+        top = entropy_top(self._coarsest("total"), len(self.classes)) if "total" in stored else 1.0
         found["class"] = self._shown(planes["class"], stored["class"], "Most probable class", "class")
         probability = stored["probability"]
         largest = LargestPlane(planes["probability"], probability)
@@ -117,7 +117,7 @@ class ViewedMap:
                 "group": "Uncertainty",
             }
             if name == "dates_used":
-                limits |= {"top": self._most(planes[name], layer), "group": "Map"}
+                limits |= {"top": float(np.nanmax(self._coarsest(name), initial=1.0)), "group": "Map"}
             if name == SET_SIZE:
                 title, limits["top"] = "Size of the set of classes", float(len(self.classes))
             found[name] = self._shown(planes[name], layer, title, **limits)
@@ -133,21 +133,11 @@ class ViewedMap:
         fill = Quality.NODATA if kind == "flags" else 0 if layer.nodata is None else layer.nodata
         return Shown(plane, {"top": 1.0, "unit": "", "reading": "", "group": "Map", **about, **more}, fill)
 
-    def _top(self, planes: dict[str, Plane]) -> float:
-        """Common end of the scales of all entropies, as in the report: they can be compared by eye."""
-        z, layer = levels_of(self.grid) - 1, self.product.layers.get("total")
-        if layer is None:
-            return 1.0
-        values = layer.values(planes["total"].read(z, Window(0, 0, *level_shape(self.grid, z))))
-        known = values[np.isfinite(values)]
-        found = float(np.percentile(known, 99.5)) if known.size else 1.0
-        return float(np.clip(found, 0.01, np.log(max(len(self.classes), 2))))
-
-    def _most(self, plane: Plane, layer: StoredLayer) -> float:
-        """The largest value of the coarsest level, at least 1."""
+    def _coarsest(self, name: str) -> NDArray[Any]:
+        """Values of a layer where it is one tile."""
         z = levels_of(self.grid) - 1
-        values = layer.values(plane.read(z, Window(0, 0, *level_shape(self.grid, z))))
-        return float(np.nanmax(values, initial=1.0))
+        numbers = self.planes[name].read(z, Window(0, 0, *level_shape(self.grid, z)))
+        return self.product.layers[name].values(numbers)
 
     def _label_layers(self) -> dict[str, Shown]:
         found = {}
@@ -227,15 +217,7 @@ class ViewedMap:
     def model_facts(self) -> Answer | None:
         """What the training classes look like in each band; None without a model."""
         model, _, _ = self.opened
-        if model is None:
-            return None
-        found = class_summary(model, self.product)
-        return {
-            "bands": found.bands,
-            "units": found.units or "value",
-            "mean": found.mean.tolist(),
-            "deviation": found.deviation.tolist(),
-        }
+        return None if model is None else model_data(class_summary(model, self.product))
 
     # ---- one pixel -------------------------------------------------------------------------------------
 
