@@ -7,8 +7,15 @@ import numpy as np
 
 from benchmarks.registry import Table, benchmark
 from uncover.atmosphere import Geometry, LookupTable, State, recorrect
+from uncover.atmosphere.lookup_table import AEROSOL_MODELS
 from uncover.measurement import aerosol_optical_depth
-from uncover.measurement.quantity import DIMENSIONS, Quantity, draw_together, water_vapour_uncertainty
+from uncover.measurement.quantity import (
+    DIMENSIONS,
+    Choice,
+    Quantity,
+    draw_together,
+    water_vapour_uncertainty,
+)
 from uncover.measurement.radiometry import SATELLITE_FACTORS, SCENE_FACTORS, Radiometry
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "l2a_uncertainty"
@@ -19,7 +26,8 @@ SITES = {
     "libya4": (datetime(2022, 6, 21, 8, 56), 19.5, 0.15, 2.0, 300.0),
 }
 VIEW, AZIMUTH = 5.0, 120.0
-EFFECTS = ("aod", "water-vapour", "ozone", "altitude", "radiometry")
+EFFECTS = ("aod", "water-vapour", "ozone", "altitude", "radiometry", "aerosol-model")
+TOTALS = ("all", "one aerosol model", "that, 3 % and code")
 PAIRS = (("B2", "B4"), ("B2", "B8A"), ("B4", "B8A"), ("B8A", "B11"), ("B11", "B12"))
 #: Centres of the bands in nm, and the range of results of radiative transfer codes in per cent (S2-L2A-RUT).
 CENTRES = {"B1": 443, "B2": 492, "B3": 559, "B4": 665, "B5": 704, "B6": 739, "B7": 780, "B8": 833, "B8A": 864,
@@ -38,23 +46,25 @@ def draws_of(site, n, seed=0):
         Quantity("height", 0.0, 0.08, lowest=-np.inf),
     ]
     quantities += [Quantity(name, 0.0, 1.0, lowest=-np.inf) for name in (*SCENE_FACTORS, *SATELLITE_FACTORS)]
+    quantities += [Choice.of("aerosol_model", {name: i for i, name in enumerate(AEROSOL_MODELS)})]
     assert {each.name for each in quantities} == set(DIMENSIONS)
     return {name: d.values for name, d in draw_together(quantities, n, scene=site, seed=seed).items()}
 
 
-def worlds(site, bands, surface, effect=None, n=1024):
-    """Surface reflectance in all worlds, (world, band), with one effect or with all."""
+def worlds(site, bands, surface, effects=EFFECTS, n=1024):
+    """Surface reflectance in all worlds, (world, band), with some effects."""
     day, zenith, depth, water, ozone = SITES[site]
     drawn, table = draws_of(site, n), LookupTable("S2B", bands)
     geometry, product = Geometry(zenith, VIEW, AZIMUTH), State(depth, water, ozone)
     radiometry = Radiometry.of("S2B", bands, zenith, day)
     toa, dark = table.simulate(surface, product, geometry), radiometry.draw_dark_signal(n, site, 0)
-    on = {name: effect in (None, name) for name in EFFECTS}
+    on = {name: name in effects for name in EFFECTS}
     state = State(
         drawn["aod"] if on["aod"] else np.full(n, depth),
         drawn["water_vapour"] if on["water-vapour"] else water,
         drawn["ozone"] if on["ozone"] else ozone,
         height=drawn["height"] if on["altitude"] else 0.0,
+        aerosol=drawn["aerosol_model"] if on["aerosol-model"] else 0,
         signal=radiometry.signal(drawn, dark, toa) if on["radiometry"] else None,
     )
     return recorrect(table, surface, product, state, geometry)
@@ -78,17 +88,19 @@ def tables_of(site, n):
         DATA / f"unc_L2A_{site}_digitised.csv", delimiter=",", names=True, dtype=None, encoding="utf-8"
     )
     bands, surface, published = list(rows["band"]), rows["mean_rho"], rows["u_k1_approx"]
-    each = [worlds(site, bands, surface, effect, n).std(0) for effect in EFFECTS]
-    covariance = np.cov(worlds(site, bands, surface, None, n).T)
-    more = with_their_model_errors(bands, covariance, surface)
-    spreads = [*each, *(np.sqrt(np.diagonal(matrix)) for matrix in (covariance, more)), published]
+    each = [worlds(site, bands, surface, (effect,), n).std(0) for effect in EFFECTS]
+    covariance, known = (
+        np.cov(worlds(site, bands, surface, effects, n).T) for effects in (EFFECTS, EFFECTS[:-1])
+    )
+    found = covariance, known, with_their_model_errors(bands, known, surface)
+    spreads = [*each, *(np.sqrt(np.diagonal(matrix)) for matrix in found), published]
     numbers = np.column_stack([surface, *(100 * spread / surface for spread in spreads)])
     columns = {"band": "", "reflectance": ".3f"}
-    columns |= dict.fromkeys((*EFFECTS, "all", "all, 3 % and code", "S2-L2A-RUT"), ".2f")
+    columns |= dict.fromkeys((*EFFECTS, *TOTALS, "S2-L2A-RUT"), ".2f")
     caption = f"{site}: standard uncertainty of surface reflectance in per cent, {n} worlds"
     table = [[band, *map(float, row)] for band, row in zip(bands, numbers, strict=True)]
     stated = np.genfromtxt(DATA / f"corr_L2A_{site}.csv", delimiter=",", skip_header=1)[:, 1:]
-    ours = [matrix / np.sqrt(np.outer(*2 * [np.diagonal(matrix)])) for matrix in (covariance, more)]
+    ours = [matrix / np.sqrt(np.outer(*2 * [np.diagonal(matrix)])) for matrix in found]
     chosen = [
         [f"{a}, {b}", *(float(each[bands.index(a), bands.index(b)]) for each in (*ours, stated))]
         for a, b in PAIRS
@@ -96,7 +108,7 @@ def tables_of(site, n):
     apart = np.triu_indices(len(bands), 1)
     rms = [float(np.sqrt(np.mean((each - stated)[apart] ** 2))) for each in ours]
     chosen.append(["difference, rms over all pairs", *rms, 0.0])
-    columns_of_pairs = {"bands": ""} | dict.fromkeys(("all", "all, 3 % and code", "S2-L2A-RUT"), ".2f")
+    columns_of_pairs = {"bands": ""} | dict.fromkeys((*TOTALS, "S2-L2A-RUT"), ".2f")
     pairs = Table(f"{site}-correlation", f"{site}: correlation between bands", columns_of_pairs, chosen)
     return [Table(site, caption, columns, table), pairs]
 

@@ -5,14 +5,45 @@ from pathlib import Path
 import numpy as np
 
 from uncover.atmosphere import BANDS, Geometry, LookupTable, State
+from uncover.atmosphere.lookup_table import AEROSOL_MODELS
 
 RUNS = Path(__file__).parents[1] / "tests" / "atmosphere" / "sixs_runs.npz"
+MODEL_RUNS = RUNS.with_name("sixs_models.npz")
 
 
 def read_runs(path=RUNS):
     """The stored runs: one array per field; ``apparent`` is (state, band), NaN where a band was not run."""
     with np.load(path) as file:
         return dict(file)
+
+
+def model_errors(model):
+    """Errors at the top of the atmosphere, what continental aerosol changes, and where AOD ≤ 0.5."""
+    runs = read_runs(MODEL_RUNS)
+    found = []
+    for i in np.flatnonzero(runs["model"] == model):
+        table = LookupTable(str(runs["sensor"][i]))
+        geometry = Geometry(*(runs[name][i] for name in ("sun", "view", "azimuth", "altitude")))
+        kinds = [AEROSOL_MODELS.index(model), 0]
+        state = State(runs["aod"][i], runs["water"][i], 1000 * runs["ozone"][i], aerosol=kinds)
+        surface = np.full(len(BANDS), runs["reflectance"][i])
+        away = table.simulate(surface, state, geometry) - runs["apparent"][i][None]
+        known = np.isfinite(away[0])
+        clear = runs["aod"][i] <= 0.5 and runs["sun"][i] <= 65
+        found.append(np.vstack([away[:, known], np.full(known.sum(), clear)]))
+    error, other, clear = np.hstack(found)
+    return error, other - error, clear == 1
+
+
+def model_rows():
+    """Rows of a table: model, runs, errors where AOD ≤ 0.5 and elsewhere, difference from continental."""
+    rows = []
+    for model in AEROSOL_MODELS[1:]:
+        error, difference, clear = model_errors(model)
+        inside, outside = np.abs(error[clear]), np.abs(error[~clear])
+        rms = float(np.sqrt(np.mean(difference[clear] ** 2)))
+        rows.append((model, error.size, *np.percentile(inside, (50, 95)), inside.max(), outside.max(), rms))
+    return rows
 
 
 def errors(runs):

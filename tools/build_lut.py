@@ -36,7 +36,8 @@ import numpy as np
 # B10 (1375 nm) sees no surface through the water vapour: it is not in the table.
 BANDS = ("B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "B8A", "B9", "B11", "B12")
 SENSORS = ("S2A", "S2B")
-AEROSOL_MODEL = 1  # 6S: continental
+# The numbers that 6S gives its aerosol models. The table is that of the first, of the others are differences.
+AEROSOL_MODELS = {"continental": 1, "maritime": 2, "urban": 3, "desert": 5}
 
 SUN_ZENITHS = (0, 6, 12, 18, 24, 30, 36, 42, 48, 54, 60, 65, 70, 75)
 # (view zenith, relative azimuth); 6S counts azimuth 0 on the backscatter side.
@@ -60,7 +61,14 @@ WATER = (0.0, 0.1, 0.25, 0.5, 0.8, 1.2, 1.7, 2.3, 3.0, 4.0, 5.0, 6.5, 8.0)  # g/
 OZONE = (0.2, 0.35, 0.5)  # cm-atm (1 cm-atm is 1000 DU)
 PHASE_ANGLES = (*np.arange(180, 150, -1.5), *np.arange(150, 92, -3.0))
 
+# The other aerosol models: seen from above, where continental runs are too, so that differences need none.
+MODEL_AODS, MODEL_SUN_ZENITHS = (0.12, 0.45, 2.0), (0, 42, 65, 75)
+# Their optics are smooth in the wavelength: other bands lie between these.
+MODEL_BANDS = ("B1", "B3", "B4", "B8A", "B11", "B12")
+MODEL_PHASE_ANGLES = (180, 174, 168, 160, 150, 140, 130, 119, 107, 95)
+
 N_CHECKS = 200
+N_MODEL_CHECKS = 12
 SPECTRUM = (0.41, 2.35)  # micrometres, in steps of 0.0025
 FIELDS = ("gas", "down", "up", "albedo", "path")
 
@@ -77,19 +85,21 @@ class State:
     water: float | None = None  # g/cm2; None: no gas absorbs at all
     ozone: float = 0.0  # cm-atm
     reflectance: float = 0.0
+    model: str = "continental"
 
     @property
     def key(self) -> str:
         """A name for this state that is good as a file name."""
-        parts = astuple(self)
-        return "_".join("none" if p is None else f"{p:.6g}" for p in parts)
+        *parts, model = astuple(self)
+        named = [] if model == "continental" else [model]
+        return "_".join(["none" if p is None else f"{p:.6g}" for p in parts] + named)
 
 
 def input_cards(state: State, spectral: list[str]) -> str:
     """The input cards of 6S for a state, in the order of its manual."""
     gases = ["0"] if state.water is None else ["8", f"{state.water:.6f} {state.ozone:.6f}"]
     # 6S computes a wrong aerosol for depths near 0.001; none at all is iaer 0 and visibility -1.
-    aerosol = ["0", "-1"] if state.aod == 0 else [str(AEROSOL_MODEL), "0", f"{state.aod:.6f}"]
+    aerosol = ["0", "-1"] if state.aod == 0 else [str(AEROSOL_MODELS[state.model]), "0", f"{state.aod:.6f}"]
     altitude = "0" if state.altitude == 0 else f"{-state.altitude:.4f}"
     cards = ["0", f"{state.sun:.4f} {state.azimuth:.4f} {state.view:.4f} 0 7 1", *gases, *aerosol]
     cards += [altitude, "-1000", *spectral, "0", "0", "0", f"{state.reflectance:.6f}", "-1"]
@@ -206,6 +216,12 @@ def aerosol_states() -> Iterator[State]:
             yield State(sun, view, azimuth, aod, altitude)
 
 
+def model_states(model: str) -> Iterator[State]:
+    """Scattering by molecules and another aerosol than the continental, at sea level."""
+    for aod, sun in itertools.product(MODEL_AODS, MODEL_SUN_ZENITHS):
+        yield State(sun, aod=aod, model=model)
+
+
 def gas_states() -> Iterator[State]:
     """Absorption: water vapour with the fixed gases, and ozone with the fixed gases.
 
@@ -219,11 +235,11 @@ def gas_states() -> Iterator[State]:
         yield State(GAS_SUN_ZENITHS[3], GAS_VIEW_ZENITH, altitude=altitude, water=0.0, ozone=OZONE[1])
 
 
-def check_states(seed: int = 20) -> list[tuple[str, State]]:
+def check_states(seed: int = 20, model: str = "continental", n: int = N_CHECKS) -> list[tuple[str, State]]:
     """Random states off the grid with their sensors; half of them where the table promises most."""
     rng = np.random.default_rng(seed)
     states = []
-    for i in range(N_CHECKS):
+    for i in range(n):
         demanding = i % 2 == 0
         values = rng.uniform(size=8)
         state = State(
@@ -235,6 +251,7 @@ def check_states(seed: int = 20) -> list[tuple[str, State]]:
             water=round(0.2 + 4.8 * values[5], 3),
             ozone=round(0.2 + 0.25 * values[6], 4),
             reflectance=round(0.5 * values[7], 4),
+            model=model,
         )
         states.append((SENSORS[int(rng.integers(len(SENSORS)))], state))
     return states
@@ -255,6 +272,21 @@ def jobs() -> Iterator[Job]:
     for turn in range(3):
         for i, (sensor, state) in enumerate(check_states()):
             for band in BANDS[(i + turn) % 3 :: 3]:
+                yield band_job("checks", state, sensor, band)
+    yield from model_jobs()
+
+
+def model_jobs() -> Iterator[Job]:
+    """Runs for the other aerosol models; a quarter of the bands at each state of the checks."""
+    others = list(AEROSOL_MODELS)[1:]
+    for state in itertools.chain.from_iterable(zip(*map(model_states, others), strict=True)):
+        yield spectrum_job("models", state)
+    for angle, model, band in itertools.product(MODEL_PHASE_ANGLES, others, MODEL_BANDS):
+        yield band_job("phase", State(180.0 - angle, aod=0.3, model=model), "S2A", band)
+    for i in range(N_MODEL_CHECKS):
+        for model in others:
+            sensor, state = check_states(21, model, N_MODEL_CHECKS)[i]
+            for band in BANDS[i % 4 :: 4]:
                 yield band_job("checks", state, sensor, band)
 
 
@@ -280,15 +312,29 @@ def run_all(cache: Path, processes: int, stages: set[str] | None) -> None:
                 print(f"{done}/{len(missing)} {missing[done - 1].stage}", flush=True)
 
 
-def write_tables(cache: Path, table: Path | None, checks: Path | None) -> None:
-    """Write the table of the package and the stored comparison."""
+def write_tables(cache: Path, options: argparse.Namespace) -> None:
+    """Write the tables of the package and the stored comparisons that are asked for."""
     import lut_bands
 
-    for path, compiled in ((table, lut_bands.compile_table), (checks, lut_bands.compile_checks)):
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            np.savez_compressed(path, **compiled(cache))
-            print(f"{path}: {path.stat().st_size} bytes")
+    def models() -> dict[str, np.ndarray]:
+        if options.table is None:
+            raise SystemExit("--models are differences: give --table, the file of the continental table")
+        with np.load(options.table) as continental:
+            return lut_bands.compile_models(cache, dict(continental))
+
+    makers = {
+        "table": lambda: lut_bands.compile_table(cache),
+        "checks": lambda: lut_bands.compile_checks(cache),
+        "models": models,
+        "model_checks": lambda: lut_bands.compile_model_checks(cache),
+    }
+    for name, make in makers.items():
+        path = getattr(options, name)
+        if path is None or (name == "table" and path.exists()):
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, **make())
+        print(f"{path}: {path.stat().st_size} bytes")
 
 
 def arguments() -> argparse.Namespace:
@@ -299,12 +345,14 @@ def arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run 6S on every node that is missing in the cache")
     run.add_argument("--processes", type=int, default=2)
-    run.add_argument("--stages", nargs="*", help="only these: molecules gases phase aerosol checks")
+    run.add_argument("--stages", nargs="*", help="only these: molecules gases phase aerosol models checks")
     run.add_argument("--cache", type=Path, required=True)
     build = commands.add_parser("compile", help="make the table, and the stored comparison, from the runs")
     build.add_argument("--cache", type=Path, required=True)
-    build.add_argument("--table", type=Path)
+    build.add_argument("--table", type=Path, help="made where it is not there yet")
     build.add_argument("--checks", type=Path)
+    build.add_argument("--models", type=Path, help="differences of the other aerosol models from --table")
+    build.add_argument("--model-checks", type=Path)
     return parser.parse_args()
 
 
@@ -314,7 +362,7 @@ def main() -> int:
     if options.command == "run":
         run_all(options.cache, options.processes, set(options.stages) if options.stages else None)
     else:
-        write_tables(options.cache, options.table, options.checks)
+        write_tables(options.cache, options)
     return 0
 
 

@@ -22,6 +22,8 @@ REFERENCE_AOD = 0.25
 # Share of the molecules above the aerosol: scale heights of 8 and 2 km, as in 6S.
 ABOVE_AEROSOL = 0.8
 VIEW_LIMIT = 12.0
+# Centres of the bands in micrometres.
+CENTRES = (0.443, 0.492, 0.56, 0.665, 0.704, 0.74, 0.783, 0.833, 0.865, 0.945, 1.61, 2.19)
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,17 @@ def pressure_ratio(altitude: Array) -> Array:
     return (1 - 0.0065 * 1000 * np.asarray(altitude) / 288.15) ** 5.25588
 
 
-def optical_properties(cache: Cache) -> dict[str, Array]:
+def optical_properties(
+    cache: Cache,
+    model: str = "continental",
+    at: tuple[float, ...] = nodes.PHASE_ANGLES,
+    bands: tuple[str, ...] = nodes.BANDS,
+) -> dict[str, Array]:
     """Per band: optical depths, single scattering albedo and phase function of the aerosol."""
-    angles = np.array(nodes.PHASE_ANGLES)
+    angles = np.array(at)
     runs = [
-        [cache.load("phase", f"S2A_{band}_{State(180.0 - a, aod=0.3).key}") for a in angles]
-        for band in nodes.BANDS
+        [cache.load("phase", f"S2A_{band}_{State(180.0 - a, aod=0.3, model=model).key}") for a in angles]
+        for band in bands
     ]
     depth = np.array([row[0]["optical depth total"] for row in runs])
     order = np.argsort(angles)
@@ -337,9 +344,92 @@ def compile_table(folder: Path) -> dict[str, Array]:
     return packed | {name: np.array(value) for name, value in labels.items()}
 
 
+def compile_models(folder: Path, continental: dict[str, Array]) -> dict[str, Array]:
+    """Differences of the other aerosol models from the table of the continental one, at sea level."""
+    cache, models = Cache(folder), tuple(nodes.AEROSOL_MODELS)[1:]
+    weights = reference_weights(cache)
+    each = [model_difference(cache, weights, continental, model) for model in models]
+    packed = {name: np.stack([one[name] for one in each]).astype(np.float32) for name in each[0]}
+    axes = {"sun_zenith": nodes.MODEL_SUN_ZENITHS, "aod": (0.0, *nodes.MODEL_AODS)}
+    packed |= {name: np.array(values, np.float32) for name, values in axes.items()}
+    return packed | {"phase_angle": np.sort(nodes.MODEL_PHASE_ANGLES), "models": np.array(models)}
+
+
+def model_optics(cache: Cache, model: str, continental: dict[str, Array]) -> dict[str, Array]:
+    """Optical properties of another model: between the bands that were run, lines over ln wavelength."""
+    few = optical_properties(cache, model, nodes.MODEL_PHASE_ANGLES, nodes.MODEL_BANDS)
+    centres = dict(zip(nodes.BANDS, np.log(CENTRES), strict=True))
+    run = [centres[band] for band in nodes.MODEL_BANDS]
+
+    def everywhere(values: Array) -> Array:
+        columns = values.reshape(len(run), -1).T
+        between = [np.interp(np.log(CENTRES), run, column) for column in columns]
+        return np.array(between).T.reshape(len(CENTRES), *values.shape[1:])
+
+    names = ("aerosol_depth", "aerosol_albedo", "phase")
+    found = {name: np.exp(everywhere(np.log(few[name]))) for name in names}
+    return found | {"phase_angle": few["phase_angle"], "molecular_depth": continental["molecular_depth"]}
+
+
+def model_difference(
+    cache: Cache, weights: Weights, continental: dict[str, Array], model: str
+) -> dict[str, Array]:
+    """Optics of a model, and what it changes of path, ln of transmittance and albedo in the table.
+
+    The path is that beyond single scattering, seen from above. The continental values are those of the table,
+    whose nodes include these; without aerosol there is no difference.
+    """
+    optics = model_optics(cache, model, continental)
+    aods, suns = nodes.MODEL_AODS, nodes.MODEL_SUN_ZENITHS
+
+    def added(aod: float, sun: float) -> Array:
+        hazy = State(sun, aod=aod, model=model)
+        path = cache.spectrum("models", hazy, "path") - cache.spectrum("molecules", State(sun), "path")
+        return average(path, weights.aerosol) - single_scattering(optics, hazy)
+
+    def down(aod: float, sun: float) -> Array:
+        nadir, spectrum = (cache.spectrum("models", State(s, aod=aod, model=model), "down") for s in (0, sun))
+        return average(spectrum * nadir, weights.surface) / np.sqrt(average(nadir * nadir, weights.surface))
+
+    def albedo(aod: float) -> Array:
+        state = State(0, aod=aod, model=model)
+        nadir = cache.spectrum("models", state, "down") ** 2
+        seen = average(cache.spectrum("models", state, "albedo") * nadir, weights.surface)
+        return seen / average(nadir, weights.surface)
+
+    depths = [int(np.abs(continental["aod"] - a).argmin()) for a in aods]
+    angles = [int(np.abs(continental["sun_zenith"] - s).argmin()) for s in suns]
+    at = np.ix_(range(len(nodes.SENSORS)), range(len(nodes.BANDS)), depths, [0], angles)
+    path = continental["aerosol_path"][..., 0]  # the first term: the view from above
+    there = {"aerosol_path": path[at], "transmittance": np.log(continental["transmittance"][at])}
+    here = {
+        "aerosol_path": _leading([[added(a, s) for s in suns] for a in aods]),
+        "transmittance": np.log(_leading([[down(a, s) for s in suns] for a in aods])),
+    }
+    differences = {name: here[name] - there[name][:, :, :, 0] for name in here}
+    differences["albedo"] = _leading([albedo(a) for a in aods]) - continental["albedo"][:, :, depths, 0]
+    clear = {name: np.concatenate([0 * d[:, :, :1], d], axis=2) for name, d in differences.items()}
+    return clear | {name: optics[name] for name in ("aerosol_depth", "aerosol_albedo", "phase")}
+
+
+def _leading(values: Any) -> Array:
+    """With sensor and band, the last two axes, in front."""
+    return np.moveaxis(np.array(values), (-2, -1), (0, 1))
+
+
 def compile_checks(folder: Path) -> dict[str, Array]:
     """The direct runs at random states, which the table is compared with; NaN where a band was not run."""
-    cache, states = Cache(folder), nodes.check_states()
+    return _checks(Cache(folder), nodes.check_states())
+
+
+def compile_model_checks(folder: Path) -> dict[str, Array]:
+    """The same for the other aerosol models, one after the other."""
+    models = tuple(nodes.AEROSOL_MODELS)[1:]
+    states = [each for model in models for each in nodes.check_states(21, model, nodes.N_MODEL_CHECKS)]
+    return _checks(Cache(folder), states) | {"model": np.array([state.model for _, state in states])}
+
+
+def _checks(cache: Cache, states: list[tuple[str, State]]) -> dict[str, Array]:
     fields = ("sun", "view", "azimuth", "aod", "altitude", "water", "ozone", "reflectance")
 
     def apparent(sensor: str, band: str, state: State) -> float:

@@ -1,5 +1,7 @@
 """The embedded table: laws of the arithmetic, the comparison with direct runs of 6S, and physics."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks import sixs_runs
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from uncover.atmosphere import BANDS, Geometry, LookupTable, State, recorrect
 from uncover.atmosphere import lookup_table as module
-from uncover.atmosphere.lookup_table import BandTable, _arrays
+from uncover.atmosphere.lookup_table import AEROSOL_MODELS, BandTable, _arrays
 
 SENSORS = ("S2A", "S2B")
 TABLES = {sensor: LookupTable(sensor) for sensor in SENSORS}
@@ -101,6 +103,34 @@ def test_bands_are_chosen_by_name_in_any_order(surface):
         chosen.correct(surface[..., columns], STATE, GEOMETRY),
         TABLES["S2A"].correct(surface, STATE, GEOMETRY)[..., columns],
     )
+
+
+def test_realisations_of_other_aerosols_are_their_tables_side_by_side(surface):
+    state = State([0.1, 0.3, 0.3, 0.2], aerosol=[0, 3, 1, 2], height=[0.0, 0.1, 0.0, -0.1])
+    together = TABLES["S2A"].correct(surface, state, GEOMETRY)
+    plain = BandTable.load("S2A", BANDS)
+    for r in range(4):
+        kind, here = AEROSOL_MODELS[int(state.aerosol[r])], replace(GEOMETRY, altitude=state.height[r])
+        table = plain if kind == "continental" else plain.with_aerosol(kind)
+        assert table.aerosol_model == f"6S {kind}"
+        found = table.coefficients(State(state.aod[r]), here)
+        alone = found.correct(surface.reshape(-1, len(BANDS)).T)[0].T.reshape(surface.shape)
+        np.testing.assert_allclose(together[..., r, :], alone, rtol=1e-12)
+
+
+def test_without_aerosol_its_kind_does_not_matter(surface):
+    clear = [TABLES["S2B"].correct(surface, State(0.0, aerosol=kind), GEOMETRY) for kind in range(4)]
+    for other in clear[1:]:
+        np.testing.assert_allclose(other, clear[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("model", AEROSOL_MODELS[1:])
+def test_other_aerosols_agree_with_6s(model):
+    errors, differences, inside = sixs_runs.model_errors(model)
+    assert np.percentile(np.abs(errors[inside]), 50) < 4e-4 and np.abs(errors[inside]).max() < 4e-3
+    assert np.percentile(np.abs(errors), 95) < 6e-3
+    # The errors are small beside what the kind of aerosol changes.
+    assert np.sqrt((errors**2).mean()) < 0.06 * np.sqrt((differences**2).mean())
 
 
 def test_azimuth_is_symmetric_and_periodic(surface):

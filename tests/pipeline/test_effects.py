@@ -38,7 +38,8 @@ def scene(level="L1C", seed=0, **atmosphere):
 def state_of(realised, r):
     """The atmosphere of one world, and the altitude there."""
     drawn = realised.others
-    found = State(realised.draws.values[r], drawn["water_vapour"].values[r], drawn["ozone"].values[r])
+    columns = drawn["water_vapour"].values[r], drawn["ozone"].values[r]
+    found = State(realised.draws.values[r], *columns, aerosol=drawn["aerosol_model"].values[r])
     return found, replace(GEOMETRY, altitude=0.3 + drawn["height"].values[r])
 
 
@@ -81,7 +82,7 @@ def test_an_effect_that_is_left_out_leaves_the_others_as_they_were(method):
 
 
 def test_the_design_is_even_in_each_effect_and_between_them():
-    names, n = DIMENSIONS, 64
+    names, n = DIMENSIONS[:-1], 64  # kinds of aerosol have an order of their own
     quantities = [Quantity(name, 0.0, 1.0, lowest=-np.inf) for name in names]
 
     def correlations(method, seed):
@@ -121,6 +122,20 @@ def test_the_spread_of_worlds_is_that_of_the_components():
     np.testing.assert_allclose(spread, np.sqrt(sum(parts[n] ** 2 for n in names)), rtol=0.03)
     gains = np.corrcoef(gain.T)
     assert gains[0, 1] > gains[0, 3] > 0.05  # one focal plane, and two that share the diffuser's angle
+
+
+def test_kinds_of_aerosol_are_equally_probable_and_recorded_by_name():
+    realised = realise_scene(scene(), replace(ALL, draws=8, effects=("aerosol-model",)))
+    kinds = realised.others["aerosol_model"].values
+    assert sorted(kinds) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert realised.effect_scores["aerosol-model"].shape == (8, 3)  # which of the others it is
+    (record,) = realised.quantities
+    assert record["distribution"] == "equal probabilities of continental, maritime, urban, desert"
+    values = realised.read().values
+    plain = realise_scene(scene(), replace(ALL, draws=8, effects=("aod",), uncertainty=0.0)).read().values
+    same = [np.array_equal(a, b) for a, b in zip(values, plain, strict=True)]
+    assert same == [kind == 0 for kind in kinds]
+    assert set(values[kinds == 1].std(axis=0).ravel()) == {0.0}  # nothing else differs
 
 
 def test_numbers_do_not_depend_on_the_window():
@@ -181,7 +196,7 @@ def test_what_cannot_be_drawn(refused, tmp_path, more, words):
     ("level", "more", "words"),
     [
         ("L1C", {"water_vapour": 9.0}, "water_vapour is 9; it must be from 0 to 8"),
-        ("L1C", {"method": "quadrature"}, 'is "quadrature", and 5 quantities are uncertain'),
+        ("L1C", {"method": "quadrature"}, 'is "quadrature", and 6 quantities are uncertain'),
         ("L1C", {"product_aod_value": 0.2}, "--product-aod-value 0.2 came, and scene .* is not corrected"),
         ("L2A", {"product_aod_value": 0.2}, "--product-aod-value 0.2 came, and scene .* states its own, 0.3"),
         (None, {}, "does not say whether it is L1C .* give --level L1C or --level L2A"),

@@ -65,6 +65,7 @@ def test_a_file_adds_to_the_worlds_as_errors_of_the_scene_s_own_values(tmp_path)
     [
         ("u_aod", ("aod",), "states the effect 'u_aod', and --effects draws aod: it would count twice"),
         ("aerosol model", ("aod", "ozone"), "--effects draws aod"),
+        ("aerosol kind", ("aerosol-model",), "--effects draws aerosol-model"),
         ("O3 column", ("ozone",), "--effects draws ozone"),
         ("L1C noise", ("radiometry",), "--effects draws radiometry"),
     ],

@@ -24,6 +24,8 @@ BLOCK_ELEMENTS = 1 << 17
 BLOCK_ELEMENTS_WITH_ANGLES = 1 << 20
 # Nothing on Earth reflects this much: digital numbers do.
 HIGHEST_REFLECTANCE = 5.0
+#: Aerosol models of 6S, by number; the table is that of the first, of the others it has the differences.
+AEROSOL_MODELS = ("continental", "maritime", "urban", "desert")
 # The step of the AOT band of L2A products: optical depths that differ by less are corrected alike.
 AOD_STEP = 1e-3
 
@@ -209,8 +211,8 @@ def pressure_ratio(altitude: npt.ArrayLike) -> Array:
 
 
 @cache
-def _arrays() -> dict[str, Array]:
-    with resources.files("uncover.atmosphere").joinpath("data/continental.npz").open("rb") as file:
+def _arrays(name: str = "continental") -> dict[str, Array]:
+    with resources.files("uncover.atmosphere").joinpath(f"data/{name}.npz").open("rb") as file:
         return dict(np.load(file))
 
 
@@ -238,7 +240,7 @@ class BandTable:
         axes = ("sun_zenith", "aod", "altitude", "phase_angle", "gas_airmass", "gas_water", "gas_altitude")
         nodes = {name: arrays[name].astype(float) for name in axes}
         coordinates = {
-            "sun": 1 - np.cos(np.radians(nodes["sun_zenith"])),
+            "sun": _of_sun(nodes["sun_zenith"]),
             "aod": np.log(AOD_OFFSET + nodes["aod"]),
             "phase": nodes["phase_angle"],
             "airmass": np.log(nodes["gas_airmass"]),
@@ -270,8 +272,8 @@ class BandTable:
         if state.signal is not None:
             gain, offset = (each.astype(dtype) for each in state.signal)
             return self.coefficients(replace(state, signal=None), geometry, dtype).of_signal(gain, offset)
-        if np.any(state.height):
-            return self._at_heights(state, geometry, dtype)
+        if np.any(state.height) or np.any(state.aerosol):
+            return self._one_by_one(state, geometry, dtype)
         self.check(state, geometry)
         reader = _Reader.at(self, state, geometry, np.dtype(dtype))
         ozone = np.exp(-reader.ozone_depth())
@@ -286,14 +288,65 @@ class BandTable:
             albedo=reader.albedo(),
         )
 
-    def _at_heights(self, state: State, geometry: Geometry, dtype: npt.DTypeLike) -> Coefficients:
-        """The same, each realisation at a height of the ground of its own; within the table's heights."""
+    def _one_by_one(self, state: State, geometry: Geometry, dtype: npt.DTypeLike) -> Coefficients:
+        """Each realisation at a height of the ground, within the table's, and with an aerosol of its own."""
         found = []
-        for r, height in enumerate(np.broadcast_to(state.height, state.realisations or 1)):
-            ground = np.clip(geometry.altitude + height, LOWEST, self.nodes["altitude"][-1])
-            found.append(self.coefficients(state.of(r), replace(geometry, altitude=ground), dtype))
+        for r in range(state.realisations or 1):
+            one = state.of(r)
+            raised = np.asarray(geometry.altitude) + np.asarray(one.height)
+            ground = np.clip(raised, LOWEST, self.nodes["altitude"][-1])
+            table = _of_model(self.response, self.bands, np.asarray(one.aerosol).item())
+            here = replace(geometry, altitude=ground)
+            found.append(table.coefficients(replace(one, height=0.0, aerosol=0), here, dtype))
         parts = zip(*((one.path, one.slope, one.albedo) for one in found), strict=True)
         return Coefficients(*(np.concatenate(part) for part in parts))
+
+    def with_aerosol(self, model: str) -> BandTable:
+        """The table of another aerosol model: its optics, and what it changes at sea level seen from above.
+
+        Seen from elsewhere, light that is scattered more than once changes in proportion.
+        """
+        from scipy.interpolate import CubicSpline
+
+        arrays = _arrays("models")
+        number = arrays["models"].tolist().index(model)
+        row = _arrays()["sensors"].tolist().index(self.response)
+        rows = [_arrays()["bands"].tolist().index(band) for band in self.bands]
+        aods, suns = np.log(AOD_OFFSET + arrays["aod"]), _of_sun(arrays["sun_zenith"])
+
+        def change(name: str) -> Array:
+            at_aods = CubicSpline(aods, arrays[name][number, row, rows], axis=1)
+            return np.asarray(at_aods(np.log(AOD_OFFSET + self.nodes["aod"])))[:, :, None]
+
+        def by_sun(values: Array) -> Array:
+            return np.asarray(CubicSpline(suns, values, axis=3)(_of_sun(self.nodes["sun_zenith"])))
+
+        path = self.values["aerosol_path"]
+        above = path[:, :, :1, :, :1]  # at sea level, from above
+        more_path = np.maximum(above + by_sun(change("aerosol_path"))[..., None], 0.0)
+        path = path * np.divide(more_path, above, out=np.ones_like(above), where=above > 0)
+        names = ("aerosol_depth", "aerosol_albedo")
+        optics = {name: arrays[name][number, rows].astype(float) for name in names}
+        phase = CubicSpline(arrays["phase_angle"], arrays["phase"][number, rows], axis=1)
+        more = {
+            "aerosol_path": path,
+            "transmittance": self.values["transmittance"] * np.exp(by_sun(change("transmittance"))),
+            "albedo": self.values["albedo"] + change("albedo"),
+            "phase": phase(self.nodes["phase_angle"]),
+        }
+        return replace(self, aerosol_model=f"6S {model}", values=self.values | optics | more)
+
+
+def _of_sun(zenith: Array) -> Array:
+    """The coordinate in which values are splines of the sun's zenith angle in degrees."""
+    return np.asarray(1 - np.cos(np.radians(zenith, dtype=float)))
+
+
+@cache
+def _of_model(sensor: str, bands: tuple[str, ...], number: int) -> BandTable:
+    """The table of an aerosol model, by its place among `AEROSOL_MODELS`."""
+    table = BandTable.load(sensor, bands)
+    return table.with_aerosol(AEROSOL_MODELS[number]) if number else table
 
 
 @dataclass(frozen=True)

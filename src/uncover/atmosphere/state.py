@@ -19,15 +19,17 @@ class State:
     bands and pixels of a scene). The optical depth is that above the pixel. Water vapour and ozone are
     columns down to sea level; what lies below a pixel at altitude is left out, by the profiles of 6S.
 
-    The last two fields are errors that a scene may have in each realisation: of the height of the ground (and
-    so of the pressure there), and of the sensor. ``signal`` is gain and offset, (realisation, band) each,
-    that turn measured reflectance at the top of the atmosphere into what it may have been.
+    The last fields are what a scene may have in each realisation: an error of the height of the ground (and
+    so of the pressure there), a kind of aerosol, and an error of the sensor. ``signal`` is gain and offset,
+    (realisation, band) each, that turn measured reflectance at the top of the atmosphere into what it may
+    have been.
     """
 
     aod: npt.ArrayLike  # aerosol optical depth at 550 nm
     water_vapour: npt.ArrayLike = 2.0  # cm of precipitable water, the same number as g/cm2
     ozone: npt.ArrayLike = 330.0  # Dobson units
     height: npt.ArrayLike = 0.0  # km, added to the altitude of the ground
+    aerosol: npt.ArrayLike = 0  # number of one of the table's aerosol models
     signal: tuple[Array, Array] | None = None
 
     def __post_init__(self) -> None:
@@ -36,6 +38,7 @@ class State:
             _check(name, values, remedy)
             object.__setattr__(self, name, values)
         object.__setattr__(self, "height", np.asarray(self.height, dtype=float))
+        object.__setattr__(self, "aerosol", np.asarray(self.aerosol, dtype=int))
         if len(self._sizes) > 1:
             raise ValueError(
                 f"the fields of a state have {' and '.join(map(str, sorted(self._sizes)))} realisations; "
@@ -49,14 +52,15 @@ class State:
 
     @property
     def _sizes(self) -> set[int]:
-        fields = [getattr(self, name) for name in (*_REMEDIES, "height")]
+        fields = [getattr(self, name) for name in (*_REMEDIES, "height", "aerosol")]
         signal = () if self.signal is None else (len(self.signal[0]),)
         return {np.size(each) for each in fields if np.ndim(each)} | set(signal)
 
     def of(self, realisation: int) -> State:
-        """One of the realisations, with no sensor's error and the ground where it is."""
-        fields = (getattr(self, name) for name in _REMEDIES)
-        return State(*(each[realisation] if np.ndim(each) else each for each in fields))
+        """One of the realisations, without an error of the sensor."""
+        names = (*_REMEDIES, "height", "aerosol")
+        fields: dict[str, Any] = {name: np.asarray(getattr(self, name)) for name in names}
+        return State(**{name: each[realisation] if each.ndim else each for name, each in fields.items()})
 
 
 _REMEDIES = {

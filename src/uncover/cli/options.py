@@ -212,8 +212,15 @@ _world_options = _stacked(
     click.option(
         "--effects",
         metavar="NAMES",
-        help="Effects that are drawn in worlds, of aod, water-vapour, ozone, altitude, radiometry; or all "
-        "(default: aod).",
+        help="Effects that are drawn in worlds, of aod, water-vapour, ozone, altitude, radiometry, "
+        "aerosol-model; or all (default: aod).",
+    ),
+    click.option(
+        "--aerosol-models",
+        metavar="NAMES",
+        callback=lambda _context, _option, text: _names(text),
+        help="Kinds of aerosol that the effect aerosol-model draws: continental, maritime, urban, desert "
+        "(default: all, equally probable).",
     ),
     click.option(
         "--draws",
@@ -444,6 +451,8 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         refuse("with --dem, which gives the heights; give one of them", "altitude")
     effects = pipeline.checked_effects(_names(given["effects"] or "aod") or ())
     own = {"uncertainty": given["aod_uncertainty"], "method": given["draw_method"], "effects": effects}
+    if given["aerosol_models"] is None:
+        given = {key: value for key, value in given.items() if key != "aerosol_models"}
     if digits_from(given) is not None:
         if click.get_current_context().command.name != "map":
             came = f"--draws {given['draws']} came"
@@ -456,7 +465,16 @@ def _optional_worlds(given: dict[str, Any]) -> RealiseOptions | None:
     """Return what the options of worlds were given; None where no worlds are asked for."""
     if given["aod"] is not None or given["product_aod"]:
         return worlds_from(given)
-    details = ("product_aod_value", "effects", "draws", "draw_method", "impossible", "dem", "angles")
+    details = (
+        "product_aod_value",
+        "effects",
+        "aerosol_models",
+        "draws",
+        "draw_method",
+        "impossible",
+        "dem",
+        "angles",
+    )
     uncertain = ("aod", "altitude", "water_vapour", "ozone")
     why = "without --aod or --product-aod, which draw worlds; give one of these, or leave it out"
     refuse(why, *details, *uncertain, *(f"{name}_uncertainty" for name in uncertain))

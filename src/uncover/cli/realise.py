@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: What Sen2Cor finds out by itself.
 _OF_THE_TABLE = (
     *("altitude", "dem", "water_vapour", "ozone", "effects", "product_aod_value"),
+    "aerosol_models",
     *("altitude_uncertainty", "water_vapour_uncertainty", "ozone_uncertainty"),
 )
 _OF_SEN2COR = ("sen2cor", "workers", "dry_run", "keep_products")

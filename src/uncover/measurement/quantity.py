@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -155,6 +155,36 @@ class Quantity:
         return _RULES[self.impossible](self, scores)
 
 
+@dataclass(frozen=True)
+class Choice(Quantity):
+    """One of several kinds, all equally probable: a draw is the number of one of them.
+
+    >>> kinds = Choice.of("aerosol_model", {"continental": 0, "desert": 3})
+    >>> kinds.draw(4, scene="s", seed=0, method="quantile").values.astype(int).tolist()
+    [3, 0, 3, 0]
+    """
+
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, kinds: Mapping[str, int]) -> Choice:
+        """Of kinds with their numbers, the first of which is the estimate."""
+        first = float(next(iter(kinds.values())))
+        return cls(name, first, float(len(kinds) > 1), kinds=dict(kinds))
+
+    def values(self, scores: Array) -> Array:
+        """Numbers of kinds at standard Gaussian scores."""
+        numbers = np.array(list(self.kinds.values()), float)
+        return np.asarray(numbers[np.floor(special.ndtr(scores) * len(numbers)).astype(int)])
+
+    def record(self) -> dict[str, Any]:
+        """The kinds, and that they are equally probable."""
+        found = {"name": self.name, "estimate": next(iter(self.kinds))}
+        if len(self.kinds) == 1:
+            return {**found, "distribution": "stated, without uncertainty"}
+        return {**found, "distribution": f"equal probabilities of {', '.join(self.kinds)}"}
+
+
 #: Effects that a scene's worlds may have, with the quantities that are drawn. In this order they are the
 #: dimensions of the design of several, which stay theirs whatever else is drawn: add at the end.
 EFFECTS: dict[str, tuple[str, ...]] = {
@@ -163,8 +193,12 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "ozone": ("ozone",),
     "altitude": ("height",),
     "radiometry": (*SCENE_FACTORS, *SATELLITE_FACTORS),
+    "aerosol-model": ("aerosol_model",),
 }
 DIMENSIONS = tuple(name for names in EFFECTS.values() for name in names)
+#: Dimensions of the sequence that the design is made of. More would change every world that was ever drawn:
+#: effects after the first of these have an order of their own.
+_SEQUENCE = 8
 
 
 def effects_of(worlds: Mapping[str, Any]) -> tuple[str, ...]:
@@ -201,7 +235,7 @@ def draw_together(
     drawn = {each.name: each.draw(n, scene=scene, seed=seed, method=method) for each in quantities}
     if method != "quantile":
         return drawn
-    ranks = dict(zip(DIMENSIONS, _design(n, seed, scene).T, strict=True))
+    ranks = dict(zip(DIMENSIONS[:_SEQUENCE], _design(n, seed, scene).T, strict=True))
     scores = special.ndtri((np.arange(n) + 0.5) / n)
     for each in quantities:
         if each.name in ranks:
@@ -212,7 +246,7 @@ def draw_together(
 
 def _design(n: int, seed: int, scene: str) -> Array:
     """Ranks of the worlds in each dimension, (world, dimension); those of the first are those of it alone."""
-    ranks = sobol_places(n, len(DIMENSIONS), stream(seed, "design", scene)).argsort(0).argsort(0)
+    ranks = sobol_places(n, _SEQUENCE, stream(seed, "design", scene)).argsort(0).argsort(0)
     alone = stream(seed, DIMENSIONS[0], scene, "order").permutation(n)
     return np.asarray(ranks[np.argsort(ranks[:, 0])[alone]])
 

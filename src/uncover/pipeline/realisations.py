@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from uncover.atmosphere.grib import aod_at
-from uncover.atmosphere.lookup_table import OZONE_LIMIT, WATER_LIMIT, LookupTable
+from uncover.atmosphere.lookup_table import AEROSOL_MODELS, OZONE_LIMIT, WATER_LIMIT, LookupTable
 from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.files import check_place
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
 from uncover.measurement.quantity import (
     EFFECTS,
+    Choice,
     Impossible,
     Method,
     draw_together,
@@ -91,6 +92,8 @@ class RealiseOptions:
     altitude, dem, water_vapour, ozone
         Of the scene: km (or a raster of heights in metres), cm and Dobson units; the columns are the
         product's where they are None.
+    aerosol_models
+        Models of 6S, of which the effect "aerosol-model" draws one for each world, with equal probability.
     altitude_uncertainty, water_vapour_uncertainty, ozone_uncertainty
         Standard uncertainties in the same units. That of the altitude stands for the pressure at the ground.
     angles
@@ -110,6 +113,7 @@ class RealiseOptions:
     dem: str | None = None
     water_vapour: float | None = None
     ozone: float | None = None
+    aerosol_models: tuple[str, ...] = AEROSOL_MODELS
     altitude_uncertainty: float | None = None
     water_vapour_uncertainty: float | None = None
     ozone_uncertainty: float | None = None
@@ -118,6 +122,12 @@ class RealiseOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "effects", checked_effects(self.effects))
+        _aerosols(self.aerosol_models)
+        if self.aerosol_models != AEROSOL_MODELS and "aerosol-model" not in self.effects:
+            raise ValueError(
+                f"--aerosol-models {','.join(self.aerosol_models)} came, and --effects "
+                f"{','.join(self.effects)} does not draw it; add aerosol-model to --effects, or leave it out"
+            )
         given = {effect: getattr(self, field) for effect, field in _UNCERTAINTIES.items()}
         idle = [name for name, u in given.items() if u is not None and name not in self.effects]
         if idle:
@@ -229,6 +239,12 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
         for option, name, units in _UNITS
         if name in drawn
     ]  # fmt: skip
+    if "aerosol_model" in drawn:
+        said = "embedded table of 6SV; the product's own correction is taken to be continental"
+        kind = quantity_record(drawn["aerosol_model"], options, "1", said) | {"name": "aerosol model"}
+        of_numbers = ("mean", "standard_deviation")
+        kind["draws"] = {key: value for key, value in kind["draws"].items() if key not in of_numbers}
+        records.append(kind)
     realised = RealisedScene(
         scene=scene,
         table=LookupTable(scene.platform or "S2A", scene.bands),
@@ -259,9 +275,19 @@ def _columns(options: RealiseOptions, water: float, ozone: float) -> list[Quanti
         "water_vapour": Quantity("water_vapour", water, u["water_vapour"], highest=WATER_LIMIT),
         "ozone": Quantity("ozone", ozone, u["ozone"], highest=OZONE_LIMIT),
         "height": Quantity("height", 0.0, u["height"], lowest=-np.inf),
+        "aerosol_model": Choice.of("aerosol_model", _aerosols(options.aerosol_models)),
     }
     names = [name for effect in options.effects if effect != "aod" for name in EFFECTS[effect]]
     return [found.get(name) or Quantity(name, 0.0, 1.0, lowest=-np.inf) for name in names]
+
+
+def _aerosols(names: Sequence[str]) -> dict[str, int]:
+    """Numbers of aerosol models by name, in the order of the table."""
+    unknown = [name for name in names if name not in AEROSOL_MODELS]
+    if unknown or not names:
+        came = f"there is no aerosol model {unknown[0]!r}" if unknown else "no aerosol model came"
+        raise ValueError(f"{came}; choose among {', '.join(AEROSOL_MODELS)}")
+    return {name: number for number, name in enumerate(AEROSOL_MODELS) if name in names}
 
 
 def _drawn(scene: Scene, options: RealiseOptions, quantities: Sequence[Quantity]) -> dict[str, Draws]:

@@ -190,6 +190,7 @@ _SAME_EFFECT = {
     "ozone": {"ozone", "o3"},
     "altitude": {"altitude", "elevation", "pressure"},
     "radiometry": {"radiometry", "radiometric", "l1c", "rut"},
+    "aerosol-model": {"aerosol", "aerosols"},
 }
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.atmosphere import Geometry, LookupTable, State, recorrect
+from uncover.atmosphere.lookup_table import AEROSOL_MODELS
 from uncover.measurement import Draws
 from uncover.measurement.features import EMBEDDED, Features
-from uncover.measurement.quantity import EFFECTS, effects_of
+from uncover.measurement.quantity import EFFECTS, Choice, effects_of
 from uncover.measurement.radiometry import Radiometry
 from uncover.raster.align import align_raster
 from uncover.raster.cube import CubeBlock, CubeLayout, time_text
@@ -28,7 +29,8 @@ CELL = 128
 LOWEST_GROUND, HIGHEST_GROUND = -500.0, 9000.0
 _ROWS = 16  # of cells, as many as two rows of blocks have
 _ANGLES = tuple(Geometry.__dataclass_fields__)
-_OF_STATE = ("water_vapour", "ozone", "height")
+#: Draws that are fields of `State`, and those that have another name there.
+_OF_STATE = {"water_vapour": "water_vapour", "ozone": "ozone", "height": "height", "aerosol_model": "aerosol"}
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,19 @@ class RealisedScene(OfRaster):
 
     @property
     def effect_scores(self) -> dict[str, NDArray[np.float64]]:
-        """Draws of each effect in standard units: (realisation, quantity)."""
-        each = {name: draws.scores for name, draws in self._drawn.items()}
+        """Draws of each effect in standard units, and of kinds which it is: (realisation, quantity)."""
+        each = {
+            name: (draws.values[:, None] == np.unique(draws.values)[1:]) * 1.0
+            if isinstance(draws.quantity, Choice)
+            else draws.scores
+            for name, draws in self._drawn.items()
+        }
         found = {
             effect: [scores for name in names if (scores := each.get(name)) is not None]
             for effect, names in EFFECTS.items()
         }
         drawn = set(effects_of(self.worlds))
-        return {effect: np.stack(z, axis=1) for effect, z in found.items() if effect in drawn}
+        return {effect: np.column_stack(z) for effect, z in found.items() if effect in drawn}
 
     @property
     def realisations(self) -> int:
@@ -137,6 +144,7 @@ class RealisedScene(OfRaster):
             attributes={
                 "correction": EMBEDDED,
                 "aerosol_model": self.table.aerosol_model,
+                **({"aerosol_models": list(AEROSOL_MODELS)} if "aerosol_model" in self.others else {}),
                 "spectral_response": self.table.response,
                 "aod_estimate": self.draws.mean
                 if self.draws.quantity is None
@@ -214,7 +222,7 @@ class RealisedScene(OfRaster):
 
     @property
     def _drawn_state(self) -> State:
-        drawn = {name: self.others[name].values for name in _OF_STATE if name in self.others}
+        drawn = {name: self.others[own].values for own, name in _OF_STATE.items() if own in self.others}
         estimates = {"water_vapour": self.water_vapour, "ozone": self.ozone}
         return State(self.draws.values, **(estimates | drawn), signal=self.signal)
 
