@@ -12,8 +12,9 @@ import pytest
 import rasterio
 
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, contents, fitted, save_model, write_scene
+from uncover.metrics.calibration import unexplained_share
 from uncover.pipeline import ChangeOptions, MapOptions, SourceOptions, change_of_maps, map_scene
-from uncover.pipeline.change import TwoMaps, unexplained_share
+from uncover.pipeline.change import TwoMaps
 from uncover.raster import UncertaintyOptions
 from uncover.raster.errors import SceneError
 from uncover.raster.uncertainty import UncertaintyWarning

@@ -27,6 +27,7 @@ from uncover.raster import pixel_areas
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:no sample is wrong:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*too few to say much:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*spread out by their class probabilities:UserWarning"),
 ]
 
@@ -201,8 +202,67 @@ def test_what_was_edited_by_hand_is_said(place, tmp_path):
             warnings.simplefilter("always")
             evaluate_map(folder, edited, options)
         assert any(re.search(words, str(each.message)) for each in said)
-    with pytest.raises(ValueError, match="states two areas or numbers of samples for the stratum"):
+    with pytest.raises(ValueError, match="states two areas, numbers of samples or probabilities for the"):
         evaluate_map(folder, filled(table, tmp_path / "edited.csv", truth, change=larger), options)
+
+
+def test_a_sample_that_is_no_more_what_was_drawn_is_refused(place, tmp_path):
+    """Strata without a row, moved points, other probabilities, commas: told from the map and the file."""
+    folder, truth, _ = place
+    run(folder, "--for", "areas", "-n", 60, "--out", tmp_path / "s.gpkg")
+    table, options = tmp_path / "s.csv", EvaluateOptions(draws=50)
+
+    def refused(words, edit):
+        edited = filled(table, tmp_path / "edited.csv", truth, change=lambda rows: [edit(r) for r in rows])
+        with pytest.raises(ValueError, match=words):
+            evaluate_map(folder, edited, options)
+
+    def gone(rows):
+        return [row for row in rows if row["stratum"] != "water"]
+
+    def unvisited(rows):
+        return [row | {"class": ""} if row["stratum"] == "water" else row for row in rows]
+
+    for change in (gone, unvisited):
+        edited = filled(table, tmp_path / "edited.csv", truth, change=change)
+        with pytest.raises(ValueError, match="no point with a class of the stratum 'water', whose points"):
+            evaluate_map(folder, edited, options)
+
+    def in_water(name, value):
+        return lambda row: row | {name: value} if row["stratum"] == "water" else row
+
+    def first(name, value):
+        return lambda row: row | {name: value} if row["id"] == "1" else row
+
+    refused("points of edited.csv lie where the map has another class", lambda row: row | {
+        "lon": f"{float(row['lon']) + 0.002:.7f}"})  # fmt: skip
+    refused("inclusion_probability of 'water' is 0.5, and that of", in_water("inclusion_probability", "0.5"))
+    refused("states two areas, numbers of samples or prob", first("inclusion_probability", "0.5"))
+    refused("are no stratum_area_ha, .* with decimal points", first("inclusion_probability", "0,005"))
+    refused("are no stratum_area_ha, .* with decimal points", first("stratum_area_ha", "25,3"))
+    refused("stratum_area_ha of 'water' is 77, and that of the map", in_water("stratum_area_ha", "77"))
+
+
+def test_a_sample_with_decimal_commas_throughout_is_read(place, tmp_path):
+    folder, truth, _ = place
+    run(folder, "--for", "areas", "-n", 60, "--out", tmp_path / "s.gpkg")
+    plain = filled(tmp_path / "s.csv", tmp_path / "plain.csv", truth)
+    text = plain.read_text().replace(",", ";").replace(".", ",")
+    (tmp_path / "commas.csv").write_text(text)
+    options = EvaluateOptions(draws=50)
+    found = [evaluate_map(folder, tmp_path / f"{name}.csv", options) for name in ("plain", "commas")]
+    for key, result in found[0].results.items():
+        assert found[1].results[key].value == pytest.approx(result.value, nan_ok=True)
+
+
+def test_a_sample_of_another_map_is_taken_as_it_is(place, tmp_path):
+    """The map of another year has other areas: points of its strata lie where it says something else."""
+    folder, truth, mapped = place
+    run(folder, "--for", "areas", "-n", 60, "--out", tmp_path / "s.gpkg")
+    _, p, _ = world()
+    other = write_product(tmp_path / "other", np.where(mapped == 0, 1, mapped), p)
+    ready = filled(tmp_path / "s.csv", tmp_path / "ready.csv", truth)
+    assert evaluate_map(other, ready, EvaluateOptions(draws=50)).facts["design"]["name"] == "stratified"
 
 
 def test_same_seed_same_bytes(place, tmp_path):

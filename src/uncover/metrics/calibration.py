@@ -101,3 +101,24 @@ def bin_of(probabilities: Floats, bins: int) -> Any:
     # Rounding must not decide about 0.7, which is 7000 steps of 1e-4, too.
     edges = np.linspace(0, 1, bins + 1)[1:-1] - 1e-9
     return np.searchsorted(edges, probabilities, side="right")
+
+
+def unexplained_share(typicality: Floats, counts: Floats | None = None) -> float:
+    """Share of the samples, at least, that a model does not explain: the largest of F(t) − t.
+
+    F(t) is the share of samples whose typicality is t or less, which is t or less where the model is right.
+    ``counts`` are the numbers of samples of each value; NaN is no value.
+
+    >>> unexplained_share(np.linspace(0, 1, 100_000)), unexplained_share(np.full(9, np.nan))
+    (0.0, 0.0)
+    >>> round(unexplained_share(np.r_[np.zeros(1000), np.linspace(0, 1, 3000)]), 2)
+    0.25
+    """
+    known = np.isfinite(typicality)
+    p, inverse = np.unique(typicality[known], return_inverse=True)
+    n = np.bincount(inverse.ravel(), None if counts is None else counts[known], minlength=len(p))
+    total = n.sum()
+    if not total > 0:
+        return 0.0
+    found = float((np.cumsum(n) / total - p).max())
+    return found if found > 1.36 / np.sqrt(total) else 0.0  # as in a Kolmogorov-Smirnov test

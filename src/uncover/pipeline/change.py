@@ -25,6 +25,7 @@ from uncover.labels import Scheme
 from uncover.labels.scheme import LandClass
 from uncover.measurement.class_shares import trained_shares
 from uncover.measurement.common_errors import MODELS
+from uncover.metrics.calibration import unexplained_share
 from uncover.metrics.class_areas import share_limits
 from uncover.pipeline.map_facts import percent
 from uncover.pipeline.map_files import layer_asset, stac_item
@@ -249,24 +250,6 @@ class TwoMaps:
             return np.zeros_like(found.covariance)
         each = np.stack([likeliest_shares(one, found.shares, 1e-6) for one in likelihoods])
         return np.asarray(np.cov(each, rowvar=False))
-
-
-def unexplained_share(typicality: Array) -> float:
-    """Share of the pixels, at least, that a model does not explain: the largest of F(t) − t.
-
-    F(t) is the share of pixels whose typicality is t or less, which is t or less where the model is right.
-
-    >>> unexplained_share(np.linspace(0, 1, 100_000)), unexplained_share(np.full(9, np.nan))
-    (0.0, 0.0)
-    >>> round(unexplained_share(np.r_[np.zeros(1000), np.linspace(0, 1, 3000)]), 2)
-    0.25
-    """
-    p = np.sort(typicality[np.isfinite(typicality)])
-    if not len(p):
-        return 0.0
-    chance = 1.36 / np.sqrt(len(p))  # of a Kolmogorov-Smirnov test
-    found = float((np.arange(1, len(p) + 1) / len(p) - p).max())
-    return max(found, 0.0) if found > chance else 0.0
 
 
 def _pale(colour: str) -> str:

@@ -31,7 +31,15 @@ from uncover.pipeline.evaluation import (
 from uncover.pipeline.ground import default_buffer, distance, pixel_metres
 from uncover.pipeline.label_sources import ClassChoice, LabelsOnGrid, open_labels
 from uncover.pipeline.map_product import MapProduct
-from uncover.pipeline.references import Design, Index, Matches, Reference, check_strata, open_reference
+from uncover.pipeline.references import (
+    Design,
+    Index,
+    Matches,
+    Reference,
+    check_drawn,
+    check_strata,
+    open_reference,
+)
 from uncover.raster.cluster import computed
 from uncover.raster.fingerprints import unchanged
 from uncover.raster.grid import Grid, Progress, Window
@@ -347,6 +355,8 @@ def conclude(
 ) -> Evaluation:
     """Return the results that follow from the sums."""
     names = reference.legend.names
+    lost = reference.outside + tally.nodata + tally.masked
+    check_drawn(reference, tally.areas, tally.pixels, tally.cells.count.sum(axis=2), lost)
     sample, factors, said = _weighting(reference, design, tally)
     strata = np.repeat(np.arange(tally.taken.size), tally.scores.weight.size // tally.taken.size)
     used = tally.scores.weight > 0

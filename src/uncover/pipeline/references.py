@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.files import reader
+from uncover.files import TextTable, reader
 from uncover.labels import Translation, load_translation
 from uncover.pipeline.ground import Squares, pixel_metres
 from uncover.pipeline.label_sources import (
@@ -26,6 +26,7 @@ from uncover.pipeline.label_sources import (
 from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Grid, Window
+from uncover.raster.points import is_points
 from uncover.raster.tiles import TileCache
 from uncover.raster.vectors import (
     Feature,
@@ -45,6 +46,7 @@ Floats = NDArray[np.float64]
 _BLOCK = 512
 #: Columns of a sample that `uncover sample` drew: its design is in the file.
 STRATUM, STRATUM_AREA, STRATUM_SAMPLES = "stratum", "stratum_area_ha", "stratum_samples"
+PROBABILITY = "inclusion_probability"
 _LISTED = 5  # pixels with contradictory points that a warning names
 
 
@@ -98,6 +100,15 @@ class Legend:
         return self.names[self.mapped :]
 
 
+@dataclass(frozen=True)
+class DrawnStrata:
+    """What a drawn sample states of its strata, in their order."""
+
+    areas: Floats  # m²
+    samples: Floats
+    probability: Floats  # that a pixel is drawn, NaN where it is not stated
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reference(ABC):
     """Reference samples on the grid of a map."""
@@ -107,7 +118,7 @@ class Reference(ABC):
     legend: Legend
     group_count: int = 0  # groups of samples that belong together, at most; 0 where each stands for itself
     strata: tuple[str, ...] = ()  # that the file itself states
-    strata_areas: Floats | None = None  # m², where the file states them too
+    drawn: DrawnStrata | None = None  # where the file was drawn by `uncover sample`
     outside: int = 0  # samples outside the grid
     notes: tuple[str, ...] = ()  # sentences on samples that do not count
 
@@ -320,7 +331,8 @@ def open_reference(
     class_field = class_field_of(name, class_field)
     drawn = stratum_field is None and {STRATUM, STRATUM_AREA, STRATUM_SAMPLES} <= set(fields_of(name))
     if drawn:
-        fields: tuple[str, ...] = (class_field, STRATUM, STRATUM_AREA, STRATUM_SAMPLES)
+        stated = (PROBABILITY,) if PROBABILITY in fields_of(name) else ()
+        fields: tuple[str, ...] = (class_field, STRATUM, STRATUM_AREA, STRATUM_SAMPLES, *stated)
     else:
         fields = (class_field,) if stratum_field is None else (class_field, stratum_field)
     features = read_features(name, product.grid, fields)
@@ -335,7 +347,7 @@ def open_reference(
         name, features, [v for v in every if v is not None], product, drawn or stratum_field is not None
     )
     if drawn:
-        found, more = _with_design(found, features)
+        found, more = _with_design(name, found, features)
         said += more
     if lost:
         said.append(f"{lost} features of {name} are of values that are no class")
@@ -352,35 +364,88 @@ def _visited(name: str, class_field: str, features: list[Feature]) -> tuple[list
     return there, [note] if lost else []
 
 
-def _with_design(reference: Reference, features: list[Feature]) -> tuple[Reference, list[str]]:
-    """The design that a drawn sample states: areas of its strata; and what has to be said of lost points."""
-    stated: dict[str, tuple[float, int]] = {}
-    drawn: dict[str, int] = {}
+def _with_design(path: str, reference: Reference, features: list[Feature]) -> tuple[Reference, list[str]]:
+    """The design that a drawn sample states of its strata; and what has to be said of lost points."""
+    stated: dict[str, tuple[float, ...]] = {}
+    points: dict[str, int] = {}
+    comma = TextTable.of(path).decimal if is_points(path) else "."  # tables have it where all of them has
     for feature in features:
-        _, stratum, area, samples = feature.values
-        try:
-            facts = float(area), int(samples)
-        except (TypeError, ValueError, OverflowError):
-            facts = float("nan"), 0
-        if not (0 < facts[0] < np.inf and facts[1] > 0):
+        stratum, *numbers = feature.values[1:]
+        key, facts = _field_text(stratum), tuple(_number(str(each).replace(comma, ".")) for each in numbers)
+        if not (0 < facts[0] < np.inf and facts[1] > 0 and all(0 < each <= 1 for each in facts[2:])):
             raise SceneError(
-                f"{reference.name}: {STRATUM_AREA} {area!r} and {STRATUM_SAMPLES} {samples!r} of the stratum "
-                f"{stratum!r} are no area and no number; take these columns from the file that was drawn"
+                f"{reference.name}: {', '.join(map(repr, numbers))} of the stratum {stratum!r} are no "
+                f"{', '.join((STRATUM_AREA, STRATUM_SAMPLES, PROBABILITY)[: len(facts)])}; take these "
+                "columns from the file that was drawn, with decimal points"
             )
-        key = _field_text(stratum)
         if stated.setdefault(key, facts) != facts:
             raise SceneError(
-                f"{reference.name} states two areas or numbers of samples for the stratum {key!r}; take "
-                "these columns from the file that was drawn"
+                f"{reference.name} states two areas, numbers of samples or probabilities for the stratum "
+                f"{key!r}; take these columns from the file that was drawn"
             )
-        drawn[key] = drawn.get(key, 0) + 1
-    missing = [f"{n - drawn[s]} of {n} of {s!r}" for s, (_, n) in stated.items() if drawn[s] < n]
+        points[key] = points.get(key, 0) + 1
+    missing = [
+        f"{n[1] - points[s]:.0f} of {n[1]:.0f} of {s!r}" for s, n in stated.items() if points[s] < n[1]
+    ]
     note = (
         f"points of {reference.name} are missing ({', '.join(missing)}): estimates are right only if these "
         "are like the others of their stratum"
     )
-    areas = np.array([stated[name][0] for name in reference.strata]) * _UNITS["area_ha"]
-    return replace(reference, strata_areas=areas), [note] if missing else []
+    areas, samples, *rest = np.array([stated[name] for name in reference.strata]).T
+    drawn = DrawnStrata(areas * _UNITS["area_ha"], samples, rest[0] if rest else np.full(len(areas), np.nan))
+    return replace(reference, drawn=drawn), [note] if missing else []
+
+
+def _number(text: str) -> float:
+    """The number that a text is; NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def check_drawn(reference: Reference, areas: Floats, pixels: Floats, cells: Floats, lost: int) -> None:
+    """Refuse a drawn sample that was changed, where it is compared with the map that it was drawn from.
+
+    That is the map most of whose area is of classes with the areas that the strata state. ``areas`` (class,)
+    in m² and ``pixels`` (class,) are those of the map, ``cells`` (stratum, mapped class) counts points,
+    ``lost`` those where the map has no class.
+    """
+    if (drawn := reference.drawn) is None:
+        return
+    numbers, legend = [reference.legend.number(name) for name in reference.strata], reference.legend
+    if any(number is None or number >= legend.mapped for number in numbers):
+        return
+    own = np.array(numbers, np.intp)
+    alike = np.abs(areas[own] / drawn.areas - 1) < _SAME
+    if areas[own][alike].sum() <= areas.sum() / 2:
+        return  # it was drawn from another map
+    back = "take the columns and rows from the file that was drawn"
+    gone = [name for i, name in enumerate(legend.names[: legend.mapped]) if areas[i] > 0 and i not in own]
+    if gone:
+        raise SceneError(
+            f"{reference.name} has no point with a class of the stratum {gone[0]!r}, whose points were drawn "
+            "too; visit them, and " + back
+        )
+    for name, right, stated in zip(reference.strata, areas[own], drawn.areas, strict=True):
+        if abs(right / stated - 1) >= _SAME:
+            raise SceneError(
+                f"{reference.name}: {STRATUM_AREA} of {name!r} is {stated / 1e4:g}, and that of the map is "
+                f"{right / 1e4:g}; {back}"
+            )
+    expected = drawn.samples / pixels[own]
+    for name, right, stated in zip(reference.strata, expected, drawn.probability, strict=True):
+        if abs(right / stated - 1) > _SAME:
+            raise SceneError(
+                f"{reference.name}: {PROBABILITY} of {name!r} is {stated:g}, and that of its "
+                f"{STRATUM_SAMPLES} on the map is {right:g}; {back}"
+            )
+    moved = int(cells.sum() - cells[np.arange(len(own)), own].sum()) + lost
+    if moved:
+        raise SceneError(
+            f"{moved} points of {reference.name} lie where the map has another class than their stratum, or "
+            f"none: their coordinates or strata were changed; {back}"
+        )
 
 
 def _of_features(
@@ -416,6 +481,8 @@ def _field_text(value: Any) -> str:
     return str(value)
 
 
+#: By which an area may differ from that in a table of six digits.
+_SAME = 1e-5
 _UNITS = {"area_m2": 1.0, "area_ha": 1e4, "area_km2": 1e6}
 
 
@@ -464,8 +531,8 @@ class Design:
             return np.array([mapped.sum()]), None
         if self.strata == "map":
             return mapped[: legend.mapped], None
-        if self.areas_file is not None or reference.strata_areas is not None:
-            source, sizes = reference.name, reference.strata_areas
+        if self.areas_file is not None or reference.drawn is not None:
+            source, sizes = reference.name, None if reference.drawn is None else reference.drawn.areas
             if self.areas_file is not None:
                 source = Path(self.areas_file).name
                 sizes = _read_areas(self.areas_file, reference.strata, float(mapped.sum() / pixels.sum()))

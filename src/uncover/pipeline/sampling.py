@@ -19,12 +19,14 @@ from uncover.metrics.allocation import (
     samples_of_total,
     standard_errors,
 )
+from uncover.metrics.calibration import unexplained_share
 from uncover.models.files import consistent, load_fitted
 from uncover.pipeline.contents import Contents, reopen
 from uncover.pipeline.file_kinds import check_apart
 from uncover.pipeline.ground import pixel_metres
+from uncover.pipeline.map_facts import percent
 from uncover.pipeline.map_product import MapProduct, is_map
-from uncover.pipeline.references import STRATUM, STRATUM_AREA, STRATUM_SAMPLES
+from uncover.pipeline.references import PROBABILITY, STRATUM, STRATUM_AREA, STRATUM_SAMPLES
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import unchanged
 from uncover.raster.footprint import moved
@@ -42,6 +44,8 @@ Index = NDArray[np.intp]
 _BLOCK = 512
 #: Share of the samples of a stratum that is expected anywhere: no map is as sure as it says.
 _ANYWHERE = 0.02
+#: Steps of the typicality that are told apart.
+_STEPS = 1000
 #: Part of a map above which a sample is no sample any more.
 _MOST_OF_MAP = 0.1
 #: Candidates for each point for training, and at most; they are held in memory.
@@ -187,12 +191,14 @@ class _Strata:
     pixels: NDArray[np.int64]  # (stratum,)
     areas: Floats  # m²
     expected: Floats  # (stratum, class), shares
+    unexplained: Floats  # (stratum,), shares that the model does not explain
 
     @classmethod
     def of(cls, product: MapProduct, progress: Progress | None) -> _Strata:
         """Strata of a map, by one pass over its classes and probabilities."""
         k, cache = len(product.names), TileCache()
         pixels, areas, sums = np.zeros(k, np.int64), np.zeros(k), np.zeros((k, k))
+        typical = np.zeros((k, _STEPS + 1))
         for window in product.grid.watched_blocks(_BLOCK, progress):
             numbers = product.class_numbers(window, cache)
             rows, cols = np.nonzero(numbers >= 0)
@@ -204,15 +210,26 @@ class _Strata:
             areas += np.bincount(mine, area, minlength=k)
             for number in np.unique(mine):
                 sums[number] += p[mine == number].sum(axis=0)
+            if "typicality" in product.layers:
+                layer = product.layer("typicality")
+                values = layer.values(layer.source.read(window, cache))[0][rows, cols]
+                known = np.isfinite(values)
+                steps = np.rint(values[known] * _STEPS).astype(np.intp)
+                np.add.at(typical, (mine[known], steps.clip(0, _STEPS)), 1.0)
         there = pixels > 0
         if not there.any():
             raise SceneError(f"{product.name} has no pixel with a class; nothing can be sampled")
         expected = sums[there] / sums[there].sum(axis=1, keepdims=True)
         names = tuple(name for name, here in zip(product.names, there, strict=True) if here)
-        return cls(names, pixels[there], areas[there], expected)
+        values = np.linspace(0, 1, _STEPS + 1)
+        unexplained = np.array([unexplained_share(values, counts) for counts in typical[there]])
+        return cls(names, pixels[there], areas[there], expected, unexplained)
 
     def cautious(self, own: Index, factor: float) -> Floats:
-        """Expected shares of the classes with ``factor`` times the errors, and some error anywhere."""
+        """Expected shares of the classes with ``factor`` times the errors, and some error anywhere.
+
+        Of what the model does not explain, half may be any class.
+        """
         shares = self.expected.copy()
         at = np.arange(len(own)), own
         right = shares[at]
@@ -220,7 +237,8 @@ class _Strata:
         shares *= (wrong / np.maximum(1 - right, 1e-12))[:, None]
         shares[at] = 1 - wrong
         k = shares.shape[1]
-        return np.asarray((1 - _ANYWHERE) * shares + _ANYWHERE / k)
+        anywhere = np.maximum(_ANYWHERE, self.unexplained / 2)[:, None]
+        return np.asarray((1 - anywhere) * shares + anywhere / k)
 
 
 def _for_areas(
@@ -244,7 +262,7 @@ def _for_areas(
         STRATUM: names[stratum],
         STRATUM_AREA: (strata.areas / 1e4)[stratum],
         STRATUM_SAMPLES: counts[stratum],
-        "inclusion_probability": (counts / strata.pixels)[stratum],
+        PROBABILITY: (counts / strata.pixels)[stratum],
     }
     summary = _areas_in_words(product, strata, own, expected, counts, errors, factor)
     return MapSample(product.grid.crs, _centres(product, rows, cols), columns, summary)
@@ -332,6 +350,16 @@ def _areas_in_words(
             f"of samples left out in training {factor:.2g} times as many were wrong as the model claimed; "
             "as many are expected here"
         )
+    unlike = float(strata.unexplained @ strata.areas / strata.areas.sum())
+    if unlike > _ANYWHERE:
+        lines.append(
+            f"the model does not explain at least {percent(unlike)} of the map: half of that is expected to "
+            "be wrong"
+        )
+    lines.append(
+        "these standard errors are reached where accuracies are no lower than expected: `uncover evaluate` "
+        "says what was reached"
+    )
     return tuple(lines)
 
 
