@@ -125,12 +125,13 @@ class Quantity:
         values = replace(self, impossible=rule).values(scores)
         names = {"truncate": "truncated", "clip": "clipped", "refuse": "truncated"}
         bounds = f"Gaussian, {names.get(self.impossible)} at {self.lowest:g} and {self.highest:g}"
+        bounds = bounds if np.isfinite([self.lowest, self.highest]).any() else "Gaussian"
         return {
             "name": self.name,
             "estimate": self.estimate,
             "standard_uncertainty": self.standard_uncertainty,
             "distribution": "gamma" if self.impossible == "gamma" else bounds,
-            "distribution_mean": round(float(values.mean()), 6),
+            "distribution_mean": round(float(values.mean()), 6) + 0.0,
             "distribution_standard_deviation": round(float(values.std()), 6),
         }
 

@@ -37,6 +37,7 @@ from uncover.report.page import Fragment, Headline, Note, Page, Part, Section, T
 from uncover.report.plots import percent
 from uncover.report.style import look_alikes, require_report
 from uncover.report.summary import Summary, summarise
+from uncover.report.traceability import traceability_section
 from uncover.report.viewer import indexed_png, photograph, viewer
 
 
@@ -89,6 +90,7 @@ def map_page(summary: Summary, hashes: Mapping[str, str] | None = None) -> Page:
         _accuracy_section,
         _areas_section,
         _unknown_section,
+        lambda summary: traceability_section(summary, _quantities(summary)),
         lambda summary: _provenance_section(summary, hashes or {}),
     )
     sections = []
@@ -337,7 +339,8 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
     }
     rows = tuple((key, str(value)) for key, value in made.items() if value not in (None, ""))
     parts: list[Part] = [Table("How it was made", ("what", "value"), rows, words=True)]
-    parts += quantity_tables(item, summary.provenance)
+    if not (item.get("uncover:measurement_uncertainty") or {}).get("quantities"):
+        parts += _quantities(summary)  # of the training scenes alone
     for title, facts in (
         ("Measurement uncertainty", item.get("uncover:measurement_uncertainty", {})),
         ("Training", summary.provenance),
@@ -348,6 +351,10 @@ def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
         if facts:
             parts.append(Table(title, ("what", "value"), tuple(_flat(facts)), words=True))
     return Section("provenance", "Provenance", "", tuple(parts))
+
+
+def _quantities(summary: Summary) -> list[Part]:
+    return quantity_tables(summary.item.get("properties", {}), summary.provenance)
 
 
 def _scene_words(scene: Mapping[str, Any]) -> str:
@@ -397,7 +404,8 @@ def _training_scene(name: Any, this: Any) -> str:
 
 def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:
     """Estimate, standard uncertainty, units, distribution, correlation and source of a quantity, in words."""
-    said, units = _short(quantity.get("standard_uncertainty")), str(quantity.get("units", ""))
+    u, units = quantity.get("standard_uncertainty"), str(quantity.get("units", ""))
+    said = "–" if u is None else _short(u)
     if "expanded_uncertainty" in quantity:
         k = _short(quantity["coverage_factor"])
         said += f" (from U = {_short(quantity['expanded_uncertainty'])}, k = {k})"
@@ -409,18 +417,23 @@ def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:
         shape += f": mean {quantity['distribution_mean']:.4g}, standard deviation {spread:.4g}"
     draws = quantity.get("draws")
     if draws:
-        shape += f"; {draws['number']} draws: {draws['mean']:.4g}, {draws['standard_deviation']:.4g}"
+        shape += f"; {draws['number']} draws"
+        if "mean" in draws:
+            shape += f": {draws['mean']:.4g}, {draws['standard_deviation']:.4g}"
     shared = f"{quantity.get('between_pixels')} between pixels"
     if quantity.get("between_scenes"):
         shared += f", {quantity['between_scenes']} between scenes"
     matrix = quantity.get("between_bands")
-    if matrix is not None:
+    if isinstance(matrix, str):
+        shared += f", between bands {matrix}"
+    elif matrix is not None:
         off = [abs(r) for i, row in enumerate(matrix) for j, r in enumerate(row) if i != j]
         shared += f", between bands up to {max(off):.2g}" if any(off) else ", none between bands"
     source = str(quantity.get("source") or "")
     if "source_sha256" in quantity:
         source += f" (SHA-256 {quantity['source_sha256']})"
-    return _short(quantity.get("estimate")), said, units, shape, shared, source
+    estimate = "–" if quantity.get("estimate") is None else _short(quantity["estimate"])
+    return estimate, said, units, shape, shared, source
 
 
 def _flat(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
