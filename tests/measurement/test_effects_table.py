@@ -1,9 +1,16 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 
 from effects_tables import BANDS, R, attributes, make_table
 from uncover.measurement.effects_table import EffectsTable
+
+HYPERNETS = (
+    Path(__file__).parents[3]
+    / "shared/data/radcalnet/HYPERNETS_L_GHNA_L2A_REF_20231103T0901_20240124T2246_v2.0.nc"
+)
 
 
 def test_one_component_is_a_string_in_netcdf(rng, tmp_path):
@@ -32,6 +39,55 @@ def test_older_and_other_names_of_forms(rng):
         "1", ("y", "rectangle_absolute", -3, 3), ("x", "bell_relative", 5, 2)
     )
     assert EffectsTable.read(dataset).effects[0].between_pixels == "structured"
+
+
+def unc(entries):
+    """The same attributes in the names of the UNC, which leave out what is empty."""
+    names = {"dim": "name", "form": "form", "params": "params", "units": "units"}
+    return {
+        f"err_corr_dim{key.split('_')[2]}_{names[key.split('_')[3]]}": value
+        for key, value in entries.items()
+        if key.startswith("err_corr_") and len(value)
+    }
+
+
+def test_names_of_the_unc_say_the_same(rng):
+    dataset, plain = make_table(rng), make_table(rng)
+    for name in ("u_noise", "u_gain"):
+        attrs = dataset[name].attrs
+        dataset[name].attrs = {"units": attrs["units"], **unc(attrs)}
+    both = make_table(rng)
+    both["u_noise"].attrs |= unc(both["u_noise"].attrs)
+    for other in (dataset, both):
+        for mine, theirs in zip(
+            EffectsTable.read(other).effects, EffectsTable.read(plain).effects, strict=True
+        ):
+            np.testing.assert_array_equal(mine.correlation, theirs.correlation)
+            assert (mine.name, mine.share, mine.between_pixels) == (
+                theirs.name, theirs.share, theirs.between_pixels
+            )  # fmt: skip
+    del dataset["u_gain"].attrs["units"]  # which is a fraction there
+    assert [effect.share for effect in EffectsTable.read(dataset).effects] == [None, 1.0]
+    assert EffectsTable.read(dataset, units="%").effects[1].share == 0.01
+    del dataset["u_noise"].attrs["err_corr_dim1_form"]
+    with pytest.raises(ValueError, match="correlation 1 needs err_corr_dim1_name and err_corr_dim1_form"):
+        EffectsTable.read(dataset)
+
+
+@pytest.mark.skipif(not HYPERNETS.exists(), reason="the HYPERNETS file is not there")
+@pytest.mark.filterwarnings("ignore:Duplicate dimension names")
+def test_a_real_table_of_hypernets():
+    with xr.open_dataset(HYPERNETS, engine="h5netcdf", decode_times=False) as table:
+        names = [f"{nm:.2f} nm" for nm in table.wavelength.values]
+        places = [200, 700, 1200]
+        found = EffectsTable.read(table, [names[i] for i in places], band_names=names)
+        assert found.variable == "reflectance" and found.pixel_dims == ("series",)
+        random, systematic = found.effects
+        assert (random.between_pixels, systematic.between_pixels) == ("random", "systematic")
+        assert random.share == systematic.share == 0.01
+        np.testing.assert_array_equal(random.correlation, np.eye(3))
+        matrix = np.asarray(table.variables["err_corr_systematic_reflectance"], float)
+        np.testing.assert_allclose(systematic.correlation, matrix[np.ix_(places, places)], atol=5e-3)
 
 
 def test_bands_without_names_can_be_named(rng):

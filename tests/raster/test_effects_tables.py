@@ -75,6 +75,20 @@ def test_blocks_are_those_of_the_full_matrix(dataset, opened, suffix):
     np.testing.assert_allclose(uncertainty.systematic, shared, rtol=1e-12)
 
 
+def test_fractions_in_the_names_of_the_unc_are_per_cent_by_another_name(dataset, opened):
+    per_cent = opened(dataset.copy(deep=True))
+    gain = {"err_corr_dim1_name": ["band", "y", "x"], "err_corr_dim1_form": "systematic"}
+    dataset["u_gain"] = (dataset.u_gain.dims, dataset.u_gain.values / 100, gain)
+    fractions = opened(dataset)
+    np.testing.assert_allclose(fractions.systematic, per_cent.systematic, rtol=1e-12)
+    one, other = (
+        next(each for each in table.facts()["quantities"] if each["name"].endswith("u_gain"))
+        for table in (per_cent, fractions)
+    )
+    assert one["units"] == other["units"] == "%"
+    np.testing.assert_allclose(one["standard_uncertainty"], other["standard_uncertainty"])
+
+
 def test_simulated_errors_have_these_moments(rng, opened):
     """Within a pixel errors have both covariances, between pixels the systematic one alone."""
     dataset = make_table(rng, height=2, width=2)

@@ -2,7 +2,9 @@
 
 A measured variable names its uncertainty components in the attribute `unc_comps`; each component is a
 variable with `units`, and for every dimension, or group of dimensions, `err_corr_<i>_dim`,
-`err_corr_<i>_form`, `err_corr_<i>_params` and `err_corr_<i>_units` say how its errors are correlated.
+`err_corr_<i>_form`, `err_corr_<i>_params` and `err_corr_<i>_units` say how its errors are correlated. The
+draft of the Uncertainty metadata Naming Conventions (UNC) calls them `err_corr_dim<i>_name`, `_form`,
+`_params` and `_units`; there, a component without units is fractional.
 Datasets are whatever looks like xarray's: `variables`, each with `dims`, `shape`, `attrs` and indexing by
 slices.
 """
@@ -24,6 +26,7 @@ Array = NDArray[np.float64]
 #: Other names of the forms "random", "systematic" and "err_corr_matrix"; older tables say "custom".
 _MATRIX_FORMS = ("err_corr_matrix", "custom")
 _DIMENSIONLESS = ("1", "", "-", "dimensionless", "unitless")
+_OBSARRAY, _UNC = re.compile(r"err_corr_(\d+)_\w+"), re.compile(r"err_corr_dim(\d+)_\w+")
 _BAND_DIMS = ("band", "bands", "channel", "channels", "wavelength")
 
 
@@ -35,9 +38,15 @@ class TableEffect:
     """
 
     name: str
-    relative: bool  # in per cent of the measured variable
     correlation: Array  # (band, band)
     between_pixels: Literal["random", "systematic", "structured"]
+    #: What its numbers are multiplied by to be shares of the measured variable; None: they are in its units.
+    share: float | None = None
+
+    @property
+    def relative(self) -> bool:
+        """True where its numbers are relative to the measured variable."""
+        return self.share is not None
 
 
 def _find_observed(variables: Any, asked: str | None, name: str) -> str:
@@ -138,7 +147,7 @@ class _AttributeReader:
         forms = self._forms(component, variable.attrs, dims)
         return TableEffect(
             name=component,
-            relative=self._relative(component, variable.attrs),
+            share=self._share(component, variable.attrs),
             correlation=self._correlation(component, forms[self.band_dim]),
             between_pixels=self._between_pixels(forms),
         )
@@ -163,10 +172,13 @@ class _AttributeReader:
             forms[dim] = _Entry((dim,), "random", ())
         return forms
 
-    def _relative(self, component: str, attrs: Mapping[str, Any]) -> bool:
+    def _share(self, component: str, attrs: Mapping[str, Any]) -> float | None:
+        """Factor of relative numbers: of per cent, or 1 of fractions; None for absolute ones."""
         of_value = self.variables[self.observed].attrs.get("units")
         found = attrs.get("units", self.units)
         where = f"{self.name}: {component}"
+        if found is None and self._in_unc_names:
+            return 1.0
         if found is None:
             raise ValueError(
                 f'{where} has no units; give it those of {self.observed}, or "%" for per cent of it, '
@@ -178,13 +190,19 @@ class _AttributeReader:
                     f'{where} and {self.observed} both have the units "%": per cent of the value, or of '
                     'reflectance? Store both with units "1".'
                 )
-            return True
+            return 0.01
         if _plain(found) != _plain("1" if of_value is None else of_value):
             raise ValueError(
                 f"{where} has the units {found!r}, {self.observed} has {of_value!r}; they must be the same, "
                 'or "%" for per cent of the value.'
             )
-        return False
+        return None
+
+    @property
+    def _in_unc_names(self) -> bool:
+        """True where any component has its error correlations in the names of the UNC."""
+        components = _find_components(self.variables, self.observed, self.name)
+        return any(_UNC.fullmatch(str(key)) for each in components for key in self.variables[each].attrs)
 
     def _correlation(self, component: str, entry: _Entry) -> Array:
         """The error correlation between the bands that are needed."""
@@ -231,15 +249,17 @@ class _AttributeReader:
 
 
 def _entries(attrs: Mapping[str, Any], where: str) -> list[_Entry]:
-    numbers = sorted(
-        {m.group(1) for key in attrs if (m := re.fullmatch(r"err_corr_(\d+)_\w+", str(key)))}, key=int
-    )
+    names = {key: m for key in attrs if (m := (_OBSARRAY.fullmatch(str(key)) or _UNC.fullmatch(str(key))))}
+    unc = {key for key, m in names.items() if m.re is _UNC}
+    if unc and unc != set(names):  # both say the same, of which one is read
+        names = {key: m for key, m in names.items() if key in unc}
+    first, last = ("err_corr_dim", "name") if unc else ("err_corr_", "dim")
     entries = []
-    for i in numbers:
-        dims, form = _words(attrs.get(f"err_corr_{i}_dim")), attrs.get(f"err_corr_{i}_form")
+    for i in sorted({m.group(1) for m in names.values()}, key=int):
+        dims, form = _words(attrs.get(f"{first}{i}_{last}")), attrs.get(f"{first}{i}_form")
         if not dims or not isinstance(form, str):
-            raise ValueError(f"{where}: error correlation {i} needs err_corr_{i}_dim and err_corr_{i}_form.")
-        params = np.atleast_1d(attrs.get(f"err_corr_{i}_params", ())).tolist()
+            raise ValueError(f"{where}: error correlation {i} needs {first}{i}_{last} and {first}{i}_form.")
+        params = np.atleast_1d(attrs.get(f"{first}{i}_params", ())).tolist()
         entries.append(_Entry(tuple(dims), form.strip(), tuple(params)))
     return entries
 

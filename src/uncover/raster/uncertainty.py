@@ -427,7 +427,7 @@ class _TableLayers:
             correlation=effect.correlation,
             between_pixels=kind,
             relative_to=value,
-            factor=0.01 if effect.relative else 1.0,
+            factor=1.0 if effect.share is None else effect.share,
             between_scenes=scenes if kind == "systematic" else "independent",
         )
 

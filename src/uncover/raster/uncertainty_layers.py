@@ -203,12 +203,13 @@ class LayeredUncertainty:
         return {**self.about, "bands": list(self.bands), "quantities": effects}
 
     def _typical(self, effect: LayerEffect) -> list[float | None]:
-        """Median standard uncertainty of each band in the middle of the scene, as the layer states it."""
+        """Median standard uncertainty of each band in the middle of the scene; of relative ones per cent."""
+        scale = 100 * effect.factor if effect.relative else 1.0
         if not isinstance(effect.standard, CalibratedPlanes):
-            return [float(u) for u in np.broadcast_to(effect.standard, len(self.bands))]
+            return [scale * float(u) for u in np.broadcast_to(effect.standard, len(self.bands))]
         middle = effect.standard.read(self.grid, self.grid.middle(SPOT), self.cache)
         planes = [u[np.isfinite(u)] for u in middle]
-        found = [float(np.median(u)) if len(u) else None for u in planes]
+        found = [scale * float(np.median(u)) if len(u) else None for u in planes]
         return found if len(found) > 1 else found * len(self.bands)
 
 
