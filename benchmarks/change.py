@@ -1,18 +1,21 @@
 """Change between two years of the embedded scene that is known: calibration, areas, and two common ways."""
 
 import tempfile
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import rasterio
 
 from benchmarks.registry import RESULTS, Table, benchmark
 from benchmarks.runs import Runs
-from benchmarks.twin import SIZE, YEARS, twin
+from benchmarks.twin import MODES, SIZE, YEARS, twin
 from uncover import pipeline
+from uncover.files import read_json
 from uncover.studies.landscape.kinds import CLASSES
 
-SEEDS, TREES, RUNS = 12, 100, RESULTS / "change.jsonl"
+SEEDS, TREES, RUNS = 30, 100, RESULTS / "change.jsonl"
 MODEL, BINS = "published", np.linspace(0, 1, 6)
 BEFORE, AFTER = YEARS.values()
 
@@ -22,20 +25,23 @@ def run(quick):
     """Tables of scores, calibration and areas of change."""
     seeds, size = (2, 100) if quick else (SEEDS, SIZE)
     runs = Runs(RUNS.with_suffix(".quick") if quick else RUNS, one_run)
-    found = [runs.get("well-specified", size, seed, MODEL) for seed in range(seeds)]
+    names = [(mode, size, seed, MODEL) for seed in range(seeds) for mode in MODES]
+    found = {mode: [runs.get(*name) for name in names if name[0] == mode] for mode in MODES}
     if quick:
         RUNS.with_suffix(".quick").unlink()
-    return [_scores(found), _calibration(found), _areas(found)]
+    return [_scores(found), _calibration(found), _areas(found), _shares(found)]
 
 
 def one_run(mode, size, seed, model):
     """Scores of P(change) and of its rivals, sums by bins, and areas of transitions of one seed."""
     made = twin(mode, size, seed, model, changed=True)
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what they say is in the facts
         folder = pipeline.change_of_maps(made.map(BEFORE), made.map(AFTER), Path(place) / "change")
         with rasterio.open(folder / "change.tif") as file:
             P = file.read(1).astype(float) * file.scales[0]
         table = np.genfromtxt(folder / "change.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+        facts = read_json(folder / "item.json", dict[str, Any])["properties"]["uncover:change"]
     before, after = made.truth(BEFORE), made.truth(AFTER)
     mapped = (made.mapped(BEFORE) > 0) & (made.mapped(AFTER) > 0)
     changed = (before != after)[mapped]
@@ -56,6 +62,9 @@ def one_run(mode, size, seed, model):
         "share": float(changed.mean()),
         "expected": float(P.mean()),
         "stated": float(compared.mean()),
+        "interval": [facts["changed"]["lower"], facts["changed"]["upper"]],
+        "unexplained": facts["unexplained"],
+        "doubted": float(any(each.startswith("do not believe") for each in facts["doubts"])),
         "bins": [np.bincount(bins, w, minlength=5).tolist() for w in (None, P, changed)],
         "inside": inside.astype(float).tolist(),
         "occurs": (right > 0).astype(float).tolist(),
@@ -94,50 +103,66 @@ def _scores(found):
         "compared": "comparison of the two maps",
         "forest": "difference of random forests",
     }
-    best = np.array([min(run["brier"]["compared"], run["brier"]["forest"]) for run in found])
-    for name, title in titles.items():
-        each = np.array([run["brier"][name] for run in found])
-        error = each.std(ddof=1) / np.sqrt(len(each))
-        ratio = (each / best).mean()
-        rows.append(
-            [
-                title,
-                each.mean(),
-                f"{each.mean() - 1.96 * error:.3f} to {each.mean() + 1.96 * error:.3f}",
-                ratio,
-            ]
-        )
-    share = np.mean([run["share"] for run in found])
-    constant = np.mean([run["share"] * (1 - run["share"]) for run in found])
-    rows.append([f"the share of change, {share:.3f}, everywhere", constant, "", (constant / best).mean()])
-    columns = {"P(change) by": "", "Brier score": ".4f", "95 %": "", "over the better rival": ".2f"}
-    return Table("change-scores", f"Change between two years, {len(found)} seeds", columns, rows)
+    for mode, runs in found.items():
+        best = np.array([min(run["brier"]["compared"], run["brier"]["forest"]) for run in runs])
+        for name, title in titles.items():
+            each = np.array([run["brier"][name] for run in runs])
+            half = 1.96 * each.std(ddof=1) / np.sqrt(len(each))
+            interval = f"{each.mean() - half:.3f} to {each.mean() + half:.3f}"
+            rows.append([mode, title, each.mean(), interval, (each / best).mean()])
+        share = np.mean([run["share"] for run in runs])
+        constant = np.array([run["share"] * (1 - run["share"]) for run in runs])
+        title = f"the share of change, {share:.3f}, everywhere"
+        rows.append([mode, title, constant.mean(), "", (constant / best).mean()])
+    columns = {"scene": "", "P(change) by": "", "Brier score": ".4f", "95 %": "",
+               "over the better rival": ".2f"}  # fmt: skip
+    return Table("change-scores", f"Change between two years, {_seeds(found)} seeds", columns, rows)
+
+
+def _seeds(found):
+    return len(next(iter(found.values())))
 
 
 def _calibration(found):
-    n, P, changed = np.sum([run["bins"] for run in found], axis=0)
-    rows = [
-        [f"{BINS[i]:.1f} to {BINS[i + 1]:.1f}", int(n[i]), P[i] / max(n[i], 1), changed[i] / max(n[i], 1)]
-        for i in range(5)
-    ]
-    columns = {"P(change)": "", "pixels": ",d", "mean P(change)": ".3f", "changed": ".3f"}
-    return Table("change-calibration", f"Calibration of P(change), {len(found)} seeds", columns, rows)
+    rows = []
+    for mode, runs in found.items():
+        n, P, changed = np.sum([run["bins"] for run in runs], axis=0)
+        rows += [
+            [mode, f"{BINS[i]:.1f} to {BINS[i + 1]:.1f}", int(n[i]), P[i] / max(n[i], 1),
+             changed[i] / max(n[i], 1)]
+            for i in range(5)
+        ]  # fmt: skip
+    columns = {"scene": "", "P(change)": "", "pixels": ",d", "mean P(change)": ".3f", "changed": ".3f"}
+    return Table("change-calibration", f"Calibration of P(change), {_seeds(found)} seeds", columns, rows)
 
 
 def _areas(found):
-    each = {key: np.array([run[key] for run in found]) for key in ("inside", "occurs", "error", "u")}
-    there = each["occurs"] > 0
     rows = []
-    for name, some in (("that occur", there), ("that do not occur", ~there)):
-        rms = [100 * float(np.sqrt(np.mean(each[key][some] ** 2))) for key in ("error", "u")]
-        rows.append([name, int(some.sum()), float(each["inside"][some].mean()), *rms])
-    expected, share, stated = (
-        np.mean([run[key] for run in found]) for key in ("expected", "share", "stated")
-    )
-    columns = {"transitions": "", "number": "d", "95 % intervals that hold the truth": ".3f",
+    for mode, runs in found.items():
+        each = {key: np.array([run[key] for run in runs]) for key in ("inside", "occurs", "error", "u")}
+        there = each["occurs"] > 0
+        for name, some in (("that occur", there), ("that do not occur", ~there)):
+            rms = [100 * float(np.sqrt(np.mean(each[key][some] ** 2))) for key in ("error", "u")]
+            rows.append([mode, name, int(some.sum()), float(each["inside"][some].mean()), *rms])
+    columns = {"scene": "", "transitions": "", "number": "d", "95 % intervals that hold the truth": ".3f",
                "rms error, % of the area": ".2f", "rms standard uncertainty, %": ".2f"}  # fmt: skip
-    caption = (
-        f"Areas of transitions, {len(found)} seeds; {100 * share:.1f} % changed, {100 * expected:.1f} % are "
-        f"expected, the two maps differ at {100 * stated:.1f} %"
-    )
-    return Table("change-areas", caption, columns, rows)
+    return Table("change-areas", f"Areas of transitions, {_seeds(found)} seeds", columns, rows)
+
+
+def _shares(found):
+    rows = []
+    for mode, runs in found.items():
+        low, high = np.array([run["interval"] for run in runs]).T
+        share, expected, stated = (
+            np.array([run[key] for run in runs]) for key in ("share", "expected", "stated")
+        )
+        held = (low <= share) & (share <= high)
+        before, after = 100 * np.mean([run["unexplained"] for run in runs], axis=0)
+        parts = (100 * np.mean(each) for each in (share, expected, stated))
+        doubted = float(np.mean([run["doubted"] for run in runs]))
+        rows.append([mode, *parts, held.mean(), 100 * (high - low).mean(), before, after, doubted])
+    columns = {"scene": "", "changed, %": ".1f", "expected, %": ".1f", "maps differ, %": ".1f",
+               "95 % intervals that hold the truth": ".3f", "their mean length, %": ".1f",
+               "not explained before, %": ".1f", "after, %": ".1f", "warned": ".2f"}  # fmt: skip
+    caption = f"Share of the land that changed, {_seeds(found)} seeds, and how often the change is doubted"
+    return Table("change-shares", caption, columns, rows)

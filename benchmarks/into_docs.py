@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.gaps import draw_shares
 from benchmarks.paper_page import STUDIES, findings_of, paper_table
 from benchmarks.registry import Table
+from benchmarks.sampling import draw_training
 from benchmarks.speed_figures import draw
 from benchmarks.study_page import synthetic_page
 from benchmarks.unknown import draw_reliability
@@ -88,6 +89,8 @@ def main(arguments=None):
         page.write_text(_PAPER.sub(_paper, text), encoding="utf-8")
     if (RESULTS / "gaps.json").exists():
         draw_shares(results("gaps"), ROOT / "docs/images/gaps.png")
+    if "training-steps" in results("sampling"):
+        draw_training(results("sampling")["training-steps"], ROOT / "docs/images/sampling.png")
     draw(results("speed")["growth"], ROOT / "docs/images/speed-growth.png")
     draw_reliability(results("unknown")["reliability by data"], ROOT / "docs/images/unknown-reliability.png")
 

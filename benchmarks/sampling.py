@@ -48,8 +48,8 @@ MAPS = {
     ),
 }
 PIXELS = 1_000_000
-FIRST, STEP, STEPS, REPEATS, POOL = 40, 20, 5, 8, 1500
-WAYS = ("uncover", "random", "entropy", "margin", "model part alone")
+FIRST, STEP, STEPS, REPEATS, POOL = 40, 20, 5, 20, 1500
+WAYS = ("uncover", "random", "entropy", "margin")
 RUNS = RESULTS / "sampling.jsonl"
 
 
@@ -60,7 +60,7 @@ def run(quick):
     runs = Runs(Path(tempfile.mkdtemp()) / RUNS.name if quick else RUNS, one_run)
     cells = [(name,) for name in problems()]
     runs.make(cells, repeats, WAYS)
-    return [designs_table(designs), training_table(runs, cells, repeats)]
+    return [designs_table(designs), *training_tables(runs, cells, repeats)]
 
 
 # ---- designs ------------------------------------------------------------------------------------------
@@ -196,34 +196,68 @@ def _chosen(clf, X, way, rng):
         worth = P[:, -2] - P[:, -1] if way == "margin" else -(P * np.log(np.maximum(P, 1e-300))).sum(axis=1)
         return np.argsort(-worth, kind="stable")[:STEP]
     part = np.maximum(clf.uncertainty(X).model, 0.0)
-    if way == "model part alone":
-        return np.argsort(-part, kind="stable")[:STEP]
     key = np.log(rng.random(len(X))) / np.maximum(part, 1e-12)
     some = np.argsort(-key, kind="stable")[: 50 * STEP]
     Z = StandardScaler().fit_transform(X[some])
     return some[spread_out(part[some], Z, np.zeros((len(some), 2)), STEP, 0.0, rng)]
 
 
-def training_table(runs, cells, repeats):
-    """Log loss with all added labels, and of ours against each other way."""
-    rows = []
+def training_tables(runs, cells, repeats):
+    """Log loss of ours against each other way, and step by step, from the repeats that all ways have."""
+    rows, steps = [], []
     for (name,) in cells:
-        losses = {way: [runs.get(name, r, way)["losses"] for r in range(repeats)] for way in WAYS}
-        ours = np.array(losses["uncover"])
-        row = [name, ours[:, 0].mean()]
-        row += [np.array(losses[way])[:, -1].mean() for way in WAYS]
-        for way in WAYS[1:3]:
-            apart = ours[:, 1:].mean(axis=1) - np.array(losses[way])[:, 1:].mean(axis=1)
-            mean, half = (
-                apart.mean(),
-                stdtrit(len(apart) - 1, 0.975) * apart.std(ddof=1) / np.sqrt(len(apart)),
-            )
-            row.append(f"{mean:+.3f} ± {half:.3f}")
+        done = runs.complete((name,), WAYS, repeats)
+        if len(done) < 2:
+            continue
+        losses = {way: np.array([runs.get(name, r, way)["losses"] for r in done]) for way in WAYS}
+        row = [
+            name,
+            len(done),
+            losses["uncover"][:, 0].mean(),
+            *(each[:, -1].mean() for each in losses.values()),
+        ]
+        for way in WAYS[1:]:
+            apart = losses["uncover"][:, 1:].mean(axis=1) - losses[way][:, 1:].mean(axis=1)
+            row.append(f"{apart.mean():+.3f} ± {_half(apart):.3f}")
         rows.append(row)
-    columns = {"problem": "", "before": ".3f", **dict.fromkeys(WAYS, ".3f")}
-    columns |= {f"uncover − {way}, all steps": "" for way in WAYS[1:3]}
+        for way, each in losses.items():
+            steps += [[name, way, FIRST + STEP * i, at.mean(), _half(at)] for i, at in enumerate(each.T)]
+    columns = {"problem": "", "repeats": "d", "before": ".3f", **dict.fromkeys(WAYS, ".3f")}
+    columns |= {f"uncover − {way}, all steps": "" for way in WAYS[1:]}
     caption = (
         f"Log loss on other samples: with about {FIRST} labels, and after {STEPS} times {STEP} more, chosen "
-        f"in five ways; {repeats} repeats, recommended classifier. Differences with 95 % intervals."
+        "in four ways; recommended classifier. Differences with 95 % intervals."
     )
-    return Table("training", caption, columns, rows)
+    curves = {"problem": "", "way": "", "labels": "d", "log loss": ".3f", "±": ".3f"}
+    return [
+        Table("training", caption, columns, rows),
+        Table("training-steps", "Log loss by number of labels, with 95 % intervals.", curves, steps),
+    ]
+
+
+def _half(values):
+    """Half of the 95 % interval of a mean."""
+    return stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values))
+
+
+def draw_training(steps, path):
+    """Log loss against the number of labels, a panel for each problem."""
+    from uncover.report.style import MARKERS, OKABE_ITO, WIDE, figure_style, new_figure, save_figure
+
+    names = list(dict.fromkeys(row[0] for row in steps["rows"]))
+    with figure_style():
+        figure = new_figure(height=3.0, width=WIDE)
+        panels = np.atleast_1d(figure.subplots(1, len(names)))
+        for panel, name in zip(panels, names, strict=True):
+            for i, way in enumerate(WAYS):
+                labels, loss, half = np.array(
+                    [row[2:] for row in steps["rows"] if row[:2] == [name, way]], float
+                ).T
+                how = {"color": OKABE_ITO[i], "marker": MARKERS[i], "markersize": 4, "label": way}
+                panel.errorbar(labels + 1.5 * i, loss, half, linewidth=1, elinewidth=0.7, **how)
+            panel.set_title(name)
+            panel.set_xlabel("labels")
+        panels[0].set_ylabel("log loss, nats")
+        handles, titles = panels[0].get_legend_handles_labels()
+        figure.legend(handles, titles, loc="outside lower center", ncols=4)
+        save_figure(figure, path)

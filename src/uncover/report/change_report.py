@@ -41,15 +41,21 @@ def write_change_report(folder: str | Path) -> str:
             else "; their measurements are independent."
         )
     )
-    lead = " ".join([*(f"{each[0].upper()}{each[1:]}." for each in facts["doubts"]), lead])
+    doubts = " ".join(f"{each[0].upper()}{each[1:]}." for each in facts["doubts"])
     sections = (
+        *((Section("doubts", "Reasons for doubt", doubts, ()),) if doubts else ()),
         Section("change", "P(change)", lead, (_picture(place),)),
         Section("transitions", "Areas of transitions", _READING, (_table(rows),)),
     )
     headline = Headline(percent(found["share"]), "of the mapped land changed", share)
+    if doubts.startswith("Do not"):
+        ends = f"{percent(found['lower'])} to {percent(found['upper'])}"
+        headline = Headline(
+            ends, "of the mapped land changed: not to be believed", "see the reasons for doubt"
+        )
     page = Page("Change between two maps", f"{before} and {after}", sections, (headline,))
     (place / "report.html").write_text(render(page), "utf-8")
-    doubt = "; not to be believed" if any(each.startswith("do not") for each in facts["doubts"]) else ""
+    doubt = "; not to be believed" if doubts.startswith("Do not") else ""
     return f"changed      {share} of the mapped land{doubt}"
 
 
