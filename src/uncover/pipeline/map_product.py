@@ -113,13 +113,19 @@ def _from_overviews(source: BandFile, step: int, resampling: str) -> NDArray[Any
 
 def block_means(values: Floats, step: int) -> Floats:
     """Means of step × step pixels, of fewer at the right and lower edges; NaN where there is nothing."""
-    _, height, width = values.shape
-    padded = np.full((len(values), -(-height // step) * step, -(-width // step) * step), np.nan, np.float32)
-    padded[:, :height, :width] = values
-    tiles = padded.reshape(len(values), padded.shape[1] // step, step, -1, step)
-    count = np.isfinite(tiles).sum(axis=(2, 4))
-    total = np.nansum(tiles, axis=(2, 4))
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    planes, height, width = values.shape
+    edges = (0, 0), (0, -height % step), (0, -width % step)
+    if any(map(any, edges)):
+        values = np.pad(values, edges, constant_values=np.nan)
+    known = np.isfinite(values)
+
+    def sums(each: NDArray[Any], dtype: type) -> NDArray[Any]:  # first of whole rows: they lie together
+        rows = each.reshape(planes, -1, step, each.shape[2]).sum(axis=2, dtype=dtype)
+        return np.asarray(rows.reshape(planes, rows.shape[1], -1, step).sum(axis=3, dtype=dtype))
+
+    count = sums(known, np.uint32)
+    total = sums(np.where(known, values, np.float32(0)), np.float32)
+    return np.where(count > 0, total / np.maximum(count, 1).astype(np.float32), np.float32(np.nan))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,28 +56,31 @@ class ArraySource:
 
     def read(self, window: Window, cache: TileCache) -> NDArray[Any]:
         """Numbers of a window, (plane, row, col)."""
+        with ExitStack() as stack:
+            opened: list[Any] = []
 
-        def load(tile: Window) -> NDArray[Any]:
-            rows, cols = tile.slices
-            with open_dataset(self.path, self.decoded) as dataset:
+            def load(tile: Window) -> NDArray[Any]:
+                if not opened:  # once for all tiles: it takes longer than to read one
+                    opened.append(stack.enter_context(open_dataset(self.path, self.decoded)))
+                rows, cols = tile.slices
                 found = [
-                    dataset[plane.variable]
+                    opened[0][plane.variable]
                     .isel({**dict(plane.at), self.axes[0]: rows, self.axes[1]: cols})
                     .transpose(*self.axes)
                     .values
                     for plane in self.planes
                 ]
-            return np.stack(found)
+                return np.stack(found)
 
-        def get(tile: Window) -> NDArray[Any]:
-            try:
-                return cache.get((self.path, self.planes, self.decoded, tile), lambda: load(tile))
-            except (OSError, ValueError, RuntimeError) as error:
-                raise ReadError(
-                    f"{self.path}: {tile} cannot be read ({error}); the file is damaged"
-                ) from error
+            def get(tile: Window) -> NDArray[Any]:
+                try:
+                    return cache.get((self.path, self.planes, self.decoded, tile), lambda: load(tile))
+                except (OSError, ValueError, RuntimeError) as error:
+                    raise ReadError(
+                        f"{self.path}: {tile} cannot be read ({error}); the file is damaged"
+                    ) from error
 
-        return assemble(window, self.grid, self.tile, get)
+            return assemble(window, self.grid, self.tile, get)
 
 
 @contextmanager

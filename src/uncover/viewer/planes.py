@@ -152,8 +152,11 @@ class ThinnedPlane:
             if z - 1 not in self._kept:
                 self._kept[z - 1] = self._whole(z - 1)
             return self._fewer(self._kept[z - 1], 2)
-        strips = Window(0, 0, height, width).cut((64, width))
-        return np.concatenate([self._thinned(z, strip) for strip in strips], axis=1)
+        parts = [(part, self._thinned(z, part)) for part in Window(0, 0, height, width).cut((64, SIDE))]
+        whole = np.empty((len(parts[0][1]), height, width), parts[0][1].dtype)
+        for part, numbers in parts:
+            whole[:, *part.slices] = numbers
+        return whole
 
     def _thinned(self, z: int, window: Window) -> Numbers:
         step = 2**z

@@ -97,7 +97,7 @@ class ViewedMap:
     def _layers(self) -> dict[str, Shown]:
         stored, found = self.product.layers, {}
         planes = self.planes = {name: plane_of(stored[name], self.files) for name in stored}
-        top = entropy_top(self._coarsest("total"), len(self.classes)) if "total" in stored else 1.0
+        top = entropy_top(self._glance("total"), len(self.classes)) if "total" in stored else 1.0
         found["class"] = self._shown(planes["class"], stored["class"], "Most probable class", "class")
         probability = stored["probability"]
         largest = LargestPlane(planes["probability"], probability)
@@ -117,7 +117,7 @@ class ViewedMap:
                 "group": "Uncertainty",
             }
             if name == "dates_used":
-                limits |= {"top": float(np.nanmax(self._coarsest(name), initial=1.0)), "group": "Map"}
+                limits |= {"top": float(np.nanmax(self._glance(name), initial=1.0)), "group": "Map"}
             if name == SET_SIZE:
                 title, limits["top"] = "Size of the set of classes", float(len(self.classes))
             found[name] = self._shown(planes[name], layer, title, **limits)
@@ -133,11 +133,13 @@ class ViewedMap:
         fill = Quality.NODATA if kind == "flags" else 0 if layer.nodata is None else layer.nodata
         return Shown(plane, {"top": 1.0, "unit": "", "reading": "", "group": "Map", **about, **more}, fill)
 
-    def _coarsest(self, name: str) -> NDArray[Any]:
-        """Values of a layer where it is one tile."""
-        z = levels_of(self.grid) - 1
-        numbers = self.planes[name].read(z, Window(0, 0, *level_shape(self.grid, z)))
-        return self.product.layers[name].values(numbers)
+    def _glance(self, name: str) -> NDArray[Any]:
+        """Values of a layer: of its coarsest overview, or of some places where it has none."""
+        plane, z = self.planes[name], levels_of(self.grid) - 1
+        windows = [Window(0, 0, *level_shape(self.grid, z))]
+        if isinstance(plane, ThinnedPlane):
+            windows, z = self.grid.spots(256), 0
+        return np.concatenate([self.product.layers[name].values(plane.read(z, w)).ravel() for w in windows])
 
     def _label_layers(self) -> dict[str, Shown]:
         found = {}
