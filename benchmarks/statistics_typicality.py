@@ -6,10 +6,10 @@ from itertools import product
 
 import numpy as np
 from scipy.special import rel_entr
-from scipy.stats import multivariate_normal
+from scipy.stats import invwishart, multivariate_normal
 
 from benchmarks.registry import Table
-from uncover import BayesianClassifier, BayesianLDA, BayesianNB, BayesianQDA
+from uncover import NIW, BayesianClassifier, BayesianLDA, BayesianNB, BayesianQDA
 from uncover.bayes.budget import entropy
 from uncover.bayes.streams import stream
 from uncover.measurement.summary import Summariser
@@ -203,6 +203,46 @@ def _gained(p, n, components, noise, number):
     return [*found[0], found[1][0], found[1][2]]
 
 
+def model_part_under_the_prior(quick):
+    """Model part against the gain where truths are draws of the prior that BayesianQDA is given."""
+    rows = []
+    for p, n in product((1, 2), (20, 100, 1000)):
+        sets = 20 if quick else {20: 2000, 100: 1000, 1000: 500}[n]
+        prior = NIW(np.zeros(p), 0.25, 5.0 * np.eye(p), p + 6.0)
+        found = np.array([_gained_under(prior, n, i) for i in range(sets)])
+        ratio, mean = found[:, 0].sum() / found[:, 1].sum(), found.mean(0)
+        errors = [*(found.std(0, ddof=1)), np.std(found[:, 0] - ratio * found[:, 1], ddof=1) / mean[1]]
+        model, gain, gap = np.array(errors) / np.sqrt(sets)
+        rows.append([f"{p} feature(s), {n} samples", mean[0], model, mean[1], gain, ratio, gap])
+    rows = [[v if isinstance(v, str) else float(v) for v in row] for row in rows]
+    columns = {"problem": "", "model": ".4f", "±": ".4f", "gain": ".4f", "± ": ".4f"}
+    columns |= {"ratio": ".3f", "±  ": ".3f"}
+    caption = (
+        "Model part of BayesianQDA and the gain in log loss from knowing the true class probabilities, over "
+        "truths drawn from its prior."
+    )
+    return Table("budget under the prior", caption, columns, rows)
+
+
+def _gained_under(prior, n, number):
+    """Model part and gain for one truth drawn from the prior, two classes."""
+    p = prior.n_features
+    rng = stream(23, "budget under the prior", p, n, number)
+    covariance = invwishart(float(prior.dof), prior.scale).rvs(2, rng).reshape(2, p, p)
+    root = np.linalg.cholesky(covariance)
+    mean = prior.mean + (root @ rng.normal(size=(2, p, 1)))[..., 0] / np.sqrt(prior.strength)
+
+    def draw(size):
+        y = np.arange(size) % 2
+        return mean[y] + (root[y] @ rng.normal(size=(size, p, 1)))[..., 0], y
+
+    (X, y), (x, _) = draw(n), draw(20)
+    density = np.stack([multivariate_normal(m, c).pdf(x) for m, c in zip(mean, covariance, strict=True)], 1)
+    model = BayesianQDA(prior=prior).fit(X, y)
+    gain = rel_entr(density / density.sum(1, keepdims=True), model.predict_proba(x)).sum(1).mean()
+    return model.uncertainty(x, n_draws=400).model.mean(), gain
+
+
 def model_part_of_maps(quick):
     """The closed model part of maps over that of drawn models."""
     rows = []
@@ -261,6 +301,7 @@ CHECKS: list[Callable[[bool], Table]] = [
     typicality_of_few_samples,
     rare_classes,
     budget_of_the_pool,
+    model_part_under_the_prior,
     model_part_of_maps,
     monte_carlo_error,
 ]

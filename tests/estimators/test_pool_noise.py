@@ -88,6 +88,12 @@ def test_it_is_better_to_know_the_noise(clf, plain):
         assert loss(plain.predict_proba(X)) - told > least
 
 
+def test_members_learn_through_noise(clf):
+    """A class of two components is described by them alone, and no kernels ignore the noise."""
+    assert {"BayesianMDA", "kernels by relevance"} <= set(clf.members_)
+    assert not {"BayesianQDA", "kernels by relevance, noise ignored"} & set(clf.members_)
+
+
 def test_members_that_ignore_the_noise_are_heard_at_equal_noise():
     training = TrainingNoise(np.array([0.1, 0.2]), np.array([0.1, 0.4]), np.array([1.0, 1.0]))
     same = np.array([[0.1, 0.2], [0.1, 0.3], [0.1, 0.4]])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from uncover.bayes.linalg import cholesky, invert_triangle
 from uncover.bayes.moments import Moments
-from uncover.bayes.niw import NIW
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -139,21 +139,19 @@ def find_components(points: Array, weight: Array | None = None, most: int = MOST
     codes, p = np.zeros(len(x), dtype=np.intp), x.shape[1]
     if w.sum() < 2 * (p + 2) or p == 0:
         return codes
-    whole = Moments.of(x, w)
-    best = log_evidence_of_components(x, codes, w, whole)
+    spread = _spread(x, w)
+    codes, best = _refined(x, codes, w, spread)
     while codes.max() + 1 < most:
-        tried = [_refined(x, _split(x, codes, c, w), w, whole) for c in range(codes.max() + 1)]
-        values = [log_evidence_of_components(x, each, w, whole) for each in tried]
-        if max(values) <= best:
+        tried = [_refined(x, _split(x, codes, c, w), w, spread) for c in range(codes.max() + 1)]
+        found, value = max(tried, key=lambda one: one[1])
+        if value <= best:
             break
-        best, codes = max(values), tried[int(np.argmax(values))]
+        codes, best = found, value
     return codes
 
 
-def log_evidence_of_components(
-    points: Array, codes: Codes, weight: Array | None = None, whole: Moments | None = None
-) -> float:
-    """Log marginal likelihood of samples, whose moments are ``whole``, and of their assignment to components.
+def log_evidence_of_components(points: Array, codes: Codes, weight: Array | None = None) -> float:
+    """Log marginal likelihood of samples, and of their assignment to components.
 
     >>> x = np.array([[0.0], [0.1], [9.0], [9.1], [0.2], [9.2]])
     >>> two, one = np.array([0, 0, 1, 1, 0, 1]), np.zeros(6, dtype=int)
@@ -161,24 +159,65 @@ def log_evidence_of_components(
     True
     """
     w = np.ones(len(points)) if weight is None else weight
-    G, n = int(codes.max()) + 1, float(w.sum())
-    moments = Moments.by_group(points, codes, G, w)
-    prior = _prior(Moments.of(points, w) if whole is None else whole, G)
-    log_assignment = gammaln(G) - gammaln(n + G) + gammaln(moments.count + 1.0).sum()
-    # Which component has which number does not matter: G! assignments are one.
-    return float(prior.log_evidence(moments).sum() + log_assignment + gammaln(G + 1.0))
+    x = points - Moments.of(points, w).mean
+    spread = _spread(x, w)
+    return _Learned.of(x, codes, w, spread).log_evidence(spread)
 
 
-def _prior(whole: Moments, n_components: int) -> NIW:
-    """μ₀ the mean of the class, λ = 0.01, ν = p+2, Ψ = C/G^(2/p)."""
-    p, G = whole.mean.shape[-1], n_components
-    scale = (whole.covariance + 1e-6 * np.diag(whole.variance)) / G ** (2.0 / p)
-    return NIW(
-        np.repeat(whole.mean[None], G, axis=0),
-        np.full(G, _STRENGTH),
-        np.repeat(scale[None], G, axis=0),
-        np.full(G, p + 2.0),
-    )
+def _spread(points: Array, weight: Array) -> Array:
+    """Covariance that the prior of one component expects."""
+    whole = Moments.of(points, weight)
+    return np.asarray(whole.covariance + 1e-6 * np.diag(whole.variance))
+
+
+class _Learned(NamedTuple):
+    """Normal-inverse-Wishart posteriors of G components, of samples that are centred.
+
+    A priori μ₀ = 0, the mean of the class, λ = 0.01, ν = p+2, Ψ = C/G^(2/p). The formulas are those of NIW,
+    which checks its parameters and would take longer.
+    """
+
+    counts: Array  # (component,)
+    mean: Array  # (component, feature)
+    root: Array  # (component, feature, feature), of Ψ
+
+    @classmethod
+    def of(cls, points: Array, codes: Codes, weight: Array, spread: Array) -> _Learned:
+        """After the samples of each component."""
+        G = int(codes.max()) + 1
+        own = weight * (codes == np.arange(G)[:, None])  # (component, sample)
+        count, mean = own.sum(1), own @ points / (own.sum(1) + _STRENGTH)[:, None]
+        scale = (own[:, None] * points.T) @ points
+        scale -= (count + _STRENGTH)[:, None, None] * (mean[:, :, None] * mean[:, None])
+        return cls(count, mean, cholesky(spread / G ** (2.0 / points.shape[1]) + scale, "the spread"))
+
+    @property
+    def _log_det(self) -> Array:
+        """½ log |Ψ|: (component,)."""
+        return np.asarray(np.log(np.diagonal(self.root, axis1=1, axis2=2)).sum(1))
+
+    def log_joint(self, points: Array) -> Array:
+        """Log of the share of each component and its predictive density, a Student t: (sample, component)."""
+        p, dof = points.shape[1], self.counts + 3.0
+        stretch = (1.0 + 1.0 / (self.counts + _STRENGTH)) / dof
+        z = invert_triangle(self.root) @ (points - self.mean[:, None]).swapaxes(1, 2)
+        square = np.einsum("gin,gin->ng", z, z) / (stretch * dof)
+        constant = gammaln(0.5 * (dof + p)) - gammaln(0.5 * dof) - 0.5 * p * np.log(dof * np.pi * stretch)
+        log_t = constant - self._log_det - 0.5 * (dof + p) * np.log1p(square)
+        return np.asarray(np.log(self.counts + 1.0) + log_t)
+
+    def log_evidence(self, spread: Array) -> float:
+        """That of the samples (Murphy 2012, eq. 4.214) and of their assignment."""
+        G, p = self.mean.shape
+        n, halves = self.counts, 0.5 * (p + 2.0 - np.arange(p))
+        log_gammas = (gammaln(halves + 0.5 * n[:, None]) - gammaln(halves)).sum()
+        before = 0.5 * float(np.linalg.slogdet(spread)[1]) - np.log(G)
+        log_dets = ((p + 2.0) * before - (p + 2.0 + n) * self._log_det).sum()
+        log_strengths = 0.5 * p * (np.log(_STRENGTH) - np.log(n + _STRENGTH)).sum()
+        log_assignment = gammaln(G) - gammaln(n.sum() + G) + gammaln(n + 1.0).sum()
+        # Which component has which number does not matter: G! assignments are one.
+        rest = log_assignment + gammaln(G + 1.0) - 0.5 * p * np.log(np.pi) * n.sum()
+        return float(log_gammas + log_dets + log_strengths + rest)
 
 
 def _split(points: Array, codes: Codes, component: int, weight: Array) -> Codes:
@@ -192,19 +231,20 @@ def _split(points: Array, codes: Codes, component: int, weight: Array) -> Codes:
     return out
 
 
-def _refined(points: Array, codes: Codes, weight: Array, whole: Moments) -> Codes:
-    """Move samples to the component that predicts them best, until none moves; empty ones vanish."""
+def _refined(points: Array, codes: Codes, weight: Array, spread: Array) -> tuple[Codes, float]:
+    """Move samples to the component that predicts them best, until none moves; and the log evidence.
+
+    Components that are empty vanish.
+    """
     for _ in range(_MAX_ITERATIONS):
-        codes = _renumbered(codes)
-        G = int(codes.max()) + 1
-        moments = Moments.by_group(points, codes, G, weight)
-        predictive = _prior(whole, G).update(moments).predictive()
-        joint = np.log(moments.count + 1.0) + predictive.log_prob(points)
-        new = joint.argmax(axis=1).astype(np.intp)
+        learned = _Learned.of(points, codes, weight, spread)
+        new = _renumbered(learned.log_joint(points).argmax(axis=1))
         if np.array_equal(new, codes):
             break
         codes = new
-    return _renumbered(codes)
+    else:
+        learned = _Learned.of(points, codes, weight, spread)
+    return codes, learned.log_evidence(spread)
 
 
 def _renumbered(codes: Codes) -> Codes:

@@ -303,12 +303,11 @@ class HeldOutGaussians(NamedTuple):
 def fit_gaussians(training, class_model: ClassModel, *, mixture=False):
     """Fit Gaussian classes; held out by folds, because the prior is made of the samples too.
 
-    With ``mixture`` classes may have several components; None where none has. Known noise takes time:
-    there are five folds then, which learn from some of the chosen samples.
+    With ``mixture`` classes may have several components. Known noise takes time: there are five folds then,
+    which learn from some of the chosen samples.
     """
     model = _learn(training, slice(None), class_model, mixture)
-    if mixture and model.components.trivial:
-        return None
+    mixture = mixture and not model.components.trivial
     noise, chosen = training.observation.noise, training.chosen()
     known_noise = None if noise is None else noise.matrices().mean(0)
     model = replace(model, known_noise=known_noise, systematic=training.observation.systematic)

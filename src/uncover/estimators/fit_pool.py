@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import log_softmax, ndtri
+from scipy.spatial.distance import cdist
+from scipy.special import log_ndtr, log_softmax, ndtri_exp, softmax
 
 from uncover.bayes.noise import sobol_places
 from uncover.bayes.streams import stream
@@ -29,8 +30,8 @@ from uncover.models.realisations import KINDS
 from uncover.models.registry import CLASS_MODELS, RoughQuadratic
 from uncover.progress import step
 
-# Draws of the exponents of the members.
-EXPONENTS = 8
+# Draws of the exponents of the members, those that they are chosen from, and how often each is exchanged.
+EXPONENTS, EXPONENTS_TRIED, SWEEPS = 8, 512, 5
 # A member of less weight than this costs time and says nothing.
 LEAST_WEIGHT = 0.01
 # Noise of less than this share of the variance within classes is none, as far as training goes.
@@ -216,14 +217,14 @@ def _members_of_worlds(training, floor):
 def _members_through_noise(training, pool):
     """Members that learn through known noise or gaps, and in spite of noise: candidates, number of the truth.
 
-    Also the training samples with draws of their true values. With gaps there are none that ignore them.
+    Also the training samples with draws of their true values. Gaussian classes have as many components as the
+    evidence asks for. With gaps no member ignores them; kernels that ignore noise would make answers worse.
     """
     gaps, each = training.observation.lacks_features, _transforms(training, pool.floor)
-    gaussians = [_scored(fit_gaussians(seen, _QDA), seen, transform) for transform, seen in each.items()]
-    best = max(gaussians, key=lambda one: one[0])[1]
-    components = None if gaps else fit_gaussians(each[best], _QDA, mixture=True)
-    if components is not None:
-        gaussians.append(_scored(components, each[best], best))
+    gaussians = [
+        _scored(fit_gaussians(seen, _QDA, mixture=not gaps), seen, transform)
+        for transform, seen in each.items()
+    ]
     truth = max(range(len(gaussians)), key=lambda i: gaussians[i][0])
     training = _with_true_values(training, *gaussians[truth][1:], pool.floor)
     each = _transforms(training, pool.floor)
@@ -235,9 +236,9 @@ def _members_through_noise(training, pool):
         for make in _others(transform):
             _tell(found, each, of_each=2)
             found.append(_candidate(seen, transform, "draws", *make(seen)))
-            if gaps:
+            if gaps or make is fit_kernels:
                 continue
-            if pool.told is None or make is fit_kernels:
+            if pool.told is None:
                 found.append(_candidate(seen, transform, "exact", *make(values)))
             else:
                 way = _with_uncertainties(training, seen, pool)
@@ -345,17 +346,70 @@ def _floor(X):
 
 
 class Exponents(NamedTuple):
-    """Posterior of the exponents of the members, to second order."""
+    """Posterior of the exponents of the members, to second order about its mode, where none is negative.
+
+    log p(b) = gᵀ(b − m) − ½(b − m)ᵀΛ(b − m) for b ≥ 0, with Λ Fisher's information + M²: a normal
+    distribution of mean m + Λ⁻¹g, truncated at 0. Where the mode m lies on the border, g is not 0.
+    """
 
     mode: np.ndarray  # (member,)
-    precision: np.ndarray  # (member, member)
+    slope: np.ndarray  # (member,)
+    information: np.ndarray  # (member, member), of the answers
     score: float  # the maximum
 
+    def sample(self, n, rng):
+        """Exponents from Sobol's points, and their weights: (n, member), (n,).
+
+        Members come one by one, each truncated given those before it; the weights are the products of what
+        the truncations leave (Genz 1992). Those that lie nearest to the border come first.
+        """
+        M = len(self.mode)
+        precision = self.information + M**2 * np.eye(M)
+        centre, covariance = self.mode + np.linalg.solve(precision, self.slope), np.linalg.inv(precision)
+        order = np.argsort(centre / np.sqrt(np.diag(covariance)))
+        root = np.linalg.cholesky(covariance[np.ix_(order, order)])
+        left, normal, log_weight = np.log(sobol_places(n, M, rng)), np.zeros((n, M)), np.zeros(n)
+        for j, row in enumerate(root):
+            log_tail = log_ndtr((centre[order[j]] + normal @ row) / row[j])
+            normal[:, j] = -ndtri_exp(log_tail + left[:, j])
+            log_weight += log_tail
+        drawn = np.empty((n, M))
+        drawn[:, order] = np.maximum(centre[order] + normal @ root.T, 0.0)
+        return drawn, softmax(log_weight)
+
     def draw(self, n, rng):
-        """Draw n exponents, in pairs that lie opposite, reflected at 0: (n, member)."""
-        scale = np.linalg.cholesky(np.linalg.inv(self.precision))
-        step = ndtri(sobol_places(n // 2, len(self.mode), rng)) @ scale.T
-        return np.abs(np.concatenate([self.mode + step, self.mode - step]))
+        """n exponents that stand for the posterior together, each as much as the others: (n, member).
+
+        They are support points (Mak and Joseph 2018) among many: those of the lowest energy distance to all,
+        where a distance is that of answers.
+        """
+        drawn, weight = self.sample(EXPONENTS_TRIED, rng)
+        along, size = np.linalg.eigh(self.information)[::-1]
+        return drawn[support_points(drawn @ (along * np.sqrt(np.maximum(size, 0.0))), weight, n)]
+
+
+def support_points(points, weight, n):
+    """Numbers of n points that together stand for all (point, coordinate), which have weights: (n,).
+
+    They have the least energy distance, 2Σ_i D̄(x_i)/n − Σ_ij |x_i − x_j|/n², with D̄ the mean distance to all;
+    found one after the other, and then exchanged one by one until none is better.
+
+    Examples
+    --------
+    >>> points = np.linspace(0.0, 1.0, 101)[:, None]
+    >>> np.sort(support_points(points, np.full(101, 1 / 101), 2))
+    array([25, 75])
+    """
+    apart = cdist(points, points)
+    to_all, among, chosen = apart @ weight, np.zeros(len(points)), []
+    for turn in range(SWEEPS * n):
+        if turn >= n:
+            among -= apart[chosen.pop(0)]
+        cost = (len(chosen) + 1) * to_all - among
+        cost[chosen] = np.inf
+        chosen.append(int(np.argmin(cost)))
+        among += apart[chosen[-1]]
+    return np.array(chosen)
 
 
 def fit_exponents(probability, gate, targets, log_shares, weight=None, kinds=None):
@@ -366,8 +420,7 @@ def fit_exponents(probability, gate, targets, log_shares, weight=None, kinds=Non
     that differ only in how they take noise are of one kind. ``probability`` (member, sample, class) is by
     models that have not seen the sample, ``gate`` (member, sample) how far each member is heard, ``targets``
     (sample, class) 1 for the true class, ``log_shares`` (class,) those of the classes, which are not raised
-    to the exponents, ``weight`` (sample,) v. The precision is Fisher's information
-    + M²: with K², members that are nearly the same would be reflected at 0 too often, the answer too sure.
+    to the exponents, ``weight`` (sample,) v.
 
     Examples
     --------
@@ -402,4 +455,4 @@ def fit_exponents(probability, gate, targets, log_shares, weight=None, kinds=Non
     log_P, slopes = at(found.x)
     P = np.exp(log_P)
     slopes = ((slopes - (slopes * P).sum(-1, keepdims=True)) * np.sqrt(weight[:, None] * P)).reshape(M, -1)
-    return Exponents(found.x, slopes @ slopes.T + M**2 * np.eye(M), -float(found.fun))
+    return Exponents(found.x, -found.jac, slopes @ slopes.T, -float(found.fun))
