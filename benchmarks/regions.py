@@ -12,7 +12,7 @@ from uncover.bayes.streams import stream
 from uncover.measurement.common_errors import CommonErrors
 from uncover.measurement.summary import Planes
 
-SEEDS, REPEATS, PARCEL, STRANGERS = 1, 200, 100, 0.2
+SEEDS, REPEATS, PARCEL, STRANGERS = 3, 200, 100, 0.2
 
 
 @benchmark("regions")
@@ -35,8 +35,8 @@ def run(quick):
              100 * _rms(model), 100 * _rms(overlap)]
         )  # fmt: skip
     columns = {
-        "scene": "", "own sd, %": ".2f", "stated, %": ".2f", "stated / own": ".2f", "±": ".2f",
-        "pixels as independent, %": ".2f", "independent / own": ".2f", "model part, %": ".2f",
+        "scene": "", "own sd, %": ".3f", "stated, %": ".3f", "stated / own": ".2f", "±": ".2f",
+        "pixels as independent, %": ".3f", "independent / own": ".2f", "model part, %": ".2f",
         "overlap part, %": ".2f",
     }  # fmt: skip
     caption = (

@@ -41,7 +41,7 @@ from uncover.raster.mapper import spread_windows
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import NOTHING, QUANTUM, Layer, Product, Unit
 from uncover.raster.scratch import Scratch, open_scratch
-from uncover.raster.tiles import TileCache
+from uncover.raster.tiles import CACHE_BYTES, TileCache
 from uncover.warn import warn
 
 Array = NDArray[np.float64]
@@ -54,7 +54,7 @@ _FLOOR = QUANTUM / 2
 #: Share of pixels that a model need not explain, and from which on that is said; change that is called much.
 _ALLOWED, _DOUBTFUL, _MUCH = 0.02, 0.05, 0.15
 #: Pixels that are computed together, and bytes that are needed at least.
-_TOGETHER, _LEAST = 8192, 300 << 20
+_TOGETHER, _LEAST = 8192, 600 << 20
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,15 @@ class TwoMaps:
 
     before: MappedScene
     after: MappedScene
+    cache_bytes: int = CACHE_BYTES  # of decoded tiles, for the maps and for each scene
 
     @classmethod
-    def open(cls, before: str | Path, after: str | Path) -> TwoMaps:
+    def open(cls, before: str | Path, after: str | Path, cache_bytes: int = CACHE_BYTES) -> TwoMaps:
         """Open both, or say in one line why they cannot be compared."""
-        found = cls(MappedScene.open(before), MappedScene.open(after))
+        found = cls(MappedScene.open(before), MappedScene.open(after), cache_bytes)
+        for each in (found.before, found.after):
+            if (scene := each.mapper.observed.own_scene) is not None:
+                scene.cache.limit(cache_bytes)
         one, other = found.before.product, found.after.product
         if one.grid != other.grid:
             raise SceneError(
@@ -189,7 +193,7 @@ class TwoMaps:
     @cached_property
     def transitions(self) -> Transitions:
         """Shares of the transitions, from pixels of windows spread over the maps."""
-        grid, cache = self.before.product.grid, TileCache()
+        grid, cache = self.before.product.grid, TileCache(self.cache_bytes)
         likelihoods, groups, drawn, typical = [], [], [], []
         windows = spread_windows(grid)
         each = max(1, _DRAWN // len(windows))
@@ -318,7 +322,8 @@ def change_of_maps(
     if chosen.memory < _LEAST:
         raise SceneError(f"{chosen.memory >> 20} MB are too few; give --memory {_LEAST >> 20}MB or more")
     with unchanged(before, after, apart=Path(out)) as check:
-        maps = TwoMaps.open(before, after)
+        # Four caches: of the maps, twice, and of each scene.
+        maps = TwoMaps.open(before, after, min(CACHE_BYTES, (chosen.memory - _LEAST) // 4))
         key = fingerprint({"maps": [each.properties["uncover:run"] for each in (maps.before, maps.after)]})
         product = _product(maps)
         with (
@@ -345,7 +350,7 @@ def _product(maps: TwoMaps) -> Product:
 
 def _compute(maps: TwoMaps, scratch: Scratch, progress: Progress) -> None:
     """Compute the units that are missing."""
-    numbers, cache = scratch.missing(iter(range(len(scratch.units)))), TileCache()
+    numbers, cache = scratch.missing(iter(range(len(scratch.units)))), TileCache(maps.cache_bytes)
     total = scratch.product.grid.window.pixels
     done = total - sum(scratch.units[number].pixels for number in numbers)
     try:
