@@ -5,7 +5,7 @@ import pytest
 from scipy import optimize, stats
 
 from uncover.bayes.deconvolved import GappyDiagonal, GappyNIW
-from uncover.bayes.gaps import Gaps, draw_missing, fill_in
+from uncover.bayes.gaps import Gaps, Missing, fill_in
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.student_t import StudentT
@@ -152,7 +152,7 @@ def test_draws_of_what_is_missing_have_its_distribution(rng):
     x, there = np.array([[0.3, np.nan, np.nan], [2.0, np.nan, np.nan]]), np.array([True, False, False])
     n = 40_000
     for k, P_k in enumerate(np.eye(K)):
-        drawn = draw_missing(t, x, there, np.tile(P_k, (2, 1)), rng.random((n, 2 + P)))
+        drawn = Missing(t, there).draw(x, np.tile(P_k, (2, 1)), rng.random((n, 2 + P)))
         assert (drawn[:, :, 0] == x[:, :1]).all()
         S, m, dof = root[k] @ root[k].T, t.location[k], t.dof[k]
         for i in range(2):
@@ -164,7 +164,7 @@ def test_draws_of_what_is_missing_have_its_distribution(rng):
                 assert stats.kstest(drawn[i, :, 1 + j], own.cdf).pvalue > 1e-3
             correlation = np.corrcoef(drawn[i, :, 1:].T)[0, 1]
             assert correlation == pytest.approx(left[0, 1] / np.sqrt(left[0, 0] * left[1, 1]), abs=0.06)
-    mixed = draw_missing(t, x[:1], there, np.array([[0.25, 0.75]]), rng.random((n, 2 + P)))[0, :, 1]
-    parts = [draw_missing(t, x[:1], there, one[None], rng.random((n, 2 + P)))[0, :, 1] for one in np.eye(K)]
+    mixed = Missing(t, there).draw(x[:1], np.array([[0.25, 0.75]]), rng.random((n, 2 + P)))[0, :, 1]
+    parts = [Missing(t, there).draw(x[:1], one[None], rng.random((n, 2 + P)))[0, :, 1] for one in np.eye(K)]
     expected = 0.25 * parts[0].mean() + 0.75 * parts[1].mean()
     assert mixed.mean() == pytest.approx(expected, abs=5 * mixed.std() / np.sqrt(n))

@@ -448,33 +448,46 @@ def _whole_variance(gaps: Gaps, covariance: Array) -> Array:
     return np.maximum(between, np.diagonal(covariance, axis1=1, axis2=2).mean(0))
 
 
-def draw_missing(density: StudentT, points: Array, there: Bools, probability: Array, places: Array) -> Array:
-    """Draw what points lack from Σ_k P_k p(χ | x, k): (point, n, feature).
+class Missing:
+    """Features that points lack, given those that they have, ``there``, by Student t distributions.
 
-    All points have the same features, ``there``. Given these, a Student t of ν degrees of freedom and scale
-    matrix S is one of ν+p_o, with the scale matrix (S_mm − S_mo S_oo⁻¹ S_om)(ν+q_o)/(ν+p_o). ``probability``
-    (point, component) is P_k; ``places`` (n, 2+p) or (point, n, 2+p) of the unit cube say which component it
-    is, how far out it lies, and where.
+    Given the others, a Student t of ν degrees of freedom and scale matrix S is one of ν+p_o, with the scale
+    matrix (S_mm − S_mo S_oo⁻¹ S_om)(ν+q_o)/(ν+p_o). What depends on the features alone is made once.
     """
-    (n, _), size = places.shape[-2:], len(points)
-    known, gone = np.flatnonzero(there), np.flatnonzero(~there)
-    places = np.broadcast_to(places, (size, *places.shape[-2:]))
-    cumulated = probability.cumsum(1)
-    level = places[..., 0] * cumulated[:, -1:]
-    chosen = np.minimum((cumulated[:, :, None] < level[:, None, :]).sum(1), probability.shape[1] - 1)
-    out = np.repeat(points[:, None], n, axis=1)
-    for k in np.unique(chosen):
-        one, mine = density[int(k)], np.nonzero(chosen == k)
-        scale = one.root @ one.root.T
-        slopes, left = _regression(scale, known, gone)
-        away = points[:, known] - one.location[known]
-        square = np.einsum("ij,ij->i", away @ np.linalg.inv(scale[known[:, None], known]), away)
-        dof = float(one.dof)
-        chi2 = 2.0 * gammaincinv(0.5 * (dof + len(known)), places[..., 1][mine])
-        stretch = np.sqrt((dof + square[mine[0]]) / chi2)
-        normal = ndtri(places[mine][:, 2 + gone]) @ np.linalg.cholesky(left).T
-        centre = one.location[gone] + away @ slopes
-        drawn = out[mine]
-        drawn[:, gone] = centre[mine[0]] + stretch[:, None] * normal
-        out[mine] = drawn
-    return out
+
+    def __init__(self, density: StudentT, there: Bools) -> None:
+        self.density, self.there = density, np.flatnonzero(there)
+        self.gone, self._given = np.flatnonzero(~there), {}  # type: ignore[var-annotated]
+
+    def draw(self, points: Array, probability: Array, places: Array) -> Array:
+        """Draw what points lack from Σ_k P_k p(χ | x, k): (point, n, feature).
+
+        ``probability`` (point, component) is P_k; ``places`` (n, 2+p) or (point, n, 2+p) of the unit cube say
+        which component it is, how far out it lies, and where.
+        """
+        (n, _), size = places.shape[-2:], len(points)
+        places = np.broadcast_to(places, (size, *places.shape[-2:]))
+        cumulated = probability.cumsum(1)
+        level = places[..., 0] * cumulated[:, -1:]
+        chosen = np.minimum((cumulated[:, :, None] < level[:, None, :]).sum(1), probability.shape[1] - 1)
+        out = np.repeat(points[:, None], n, axis=1)
+        for k in np.unique(chosen):
+            mine = np.nonzero(chosen == k)
+            centre, stretch, root = self._of_component(int(k), points[mine[0]], places[..., 1][mine])
+            normal = ndtri(places[mine][:, 2 + self.gone]) @ root.T
+            out[mine[0][:, None], mine[1][:, None], self.gone] = centre + stretch[:, None] * normal
+        return out
+
+    def _of_component(self, k: int, points: Array, level: Array) -> tuple[Array, Array, Array]:
+        """Locations (point, feature), stretches (point,) and root (feature, feature) of what is missing."""
+        if k not in self._given:
+            one = self.density[k]
+            scale = one.root @ one.root.T
+            slopes, left = _regression(scale, self.there, self.gone)
+            whitening = np.linalg.inv(np.linalg.cholesky(scale[self.there[:, None], self.there]))
+            self._given[k] = one.location, float(one.dof), slopes, whitening, np.linalg.cholesky(left)
+        location, dof, slopes, whitening, root = self._given[k]
+        away = points[:, self.there] - location[self.there]
+        square = ((away @ whitening.T) ** 2).sum(1)
+        chi2 = 2.0 * gammaincinv(0.5 * (dof + len(self.there)), level)
+        return location[self.gone] + away @ slopes, np.sqrt((dof + square) / chi2), root

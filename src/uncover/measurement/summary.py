@@ -225,7 +225,7 @@ class Summariser(PlaneReader):
     ) -> None:
         self.model: GaussianClasses = model.fitted_value() if hasattr(model, "fitted_value") else model
         self.value, self.paired, self.method = self.model, paired, method
-        self.predictor = Predictor(self.model, paired=paired, method=method)
+        self.predictor = Predictor.of(self.model, paired=paired, method=method)
         self.n_true_values, self.device = n_true_values, device
         self._with_noise: dict[Any, tuple[list[ClassDensitiesWithNoise], bool] | None] = {}
         self._worlds_with_noise: dict[Any, WorldDensitiesWithNoise | None] = {}

@@ -14,7 +14,7 @@ from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW, GappyNIW
 from uncover.bayes.evidence import per_sample, prior_weight
-from uncover.bayes.gaps import draw_missing
+from uncover.bayes.gaps import Missing
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
 from uncover.bayes.noise import (
@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 ENDLESS = 1e8
 # Dirichlet parameters of class shares that are known add up to this.
 KNOWN_SHARES = 1e12
+# Patterns of missing features whose regressions are kept.
+_PATTERNS_KEPT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,9 +367,8 @@ class GaussianClasses:
         codes: NDArray[np.intp] | None,
     ) -> Array:
         """Draws of what points without noise lack, pattern by pattern."""
-        used, posterior, components = self.used_features, self._average_world(), self.known_components
-        predictive = posterior.predictive()
-        places = sobol_places(n, 2 + posterior.n_features, rng)
+        used, components = self.used_features, self.known_components
+        places = sobol_places(n, 2 + int(used.sum()), rng)
         if codes is not None:
             places = _moved(places, len(points), rng)
         out = np.repeat(self._without_ignored_gaps(points)[:, None], n, axis=1)
@@ -378,12 +379,26 @@ class GaussianClasses:
                 continue
             x = points[np.ix_(rows, used)]
             joint = np.broadcast_to(self.log_prior, (len(rows), len(self.known)))
-            if there.any():
-                joint = joint + posterior.select_features(there).predictive().log_prob(x[:, there])
+            marginal, missing = self._pattern(there)
+            if marginal is not None:
+                joint = joint + marginal.log_prob(x[:, there])
             P = components.probability(self._of_class(joint, None if codes is None else codes[rows]), joint)
             own = places if codes is None else places[rows]
-            out[np.ix_(rows, np.arange(n), used)] = draw_missing(predictive, x, there, P, own)
+            out[np.ix_(rows, np.arange(n), used)] = missing.draw(x, P, own)
         return out
+
+    def _pattern(self, there: NDArray[np.bool_]) -> tuple[StudentT | None, Missing]:
+        """Densities of the features that are there, and of the others given these; of the last patterns."""
+        kept = self.derived.setdefault("patterns of gaps", {})
+        key = there.tobytes()
+        found = kept.get(key)
+        if found is None:
+            posterior = self._average_world()
+            marginal = posterior.select_features(there).predictive() if there.any() else None
+            if len(kept) >= _PATTERNS_KEPT:
+                kept.clear()
+            found = kept[key] = marginal, Missing(posterior.predictive(), there)
+        return found
 
     def _without_ignored_gaps(self, points: Array) -> Array:
         """Points with means for what they lack among the features that the model ignores."""
