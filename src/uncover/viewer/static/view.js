@@ -172,27 +172,20 @@
   // ---------------------------------------------------------------- swipe
   const divider = document.querySelector(".divider");
   const sides = document.querySelector(".sides");
-  stack.right.layer.on("prerender", ({ context }) => {
-    const [w, h] = map.getSize();
-    const edge = (w * Number(state.share)) / 100;
-    const ratio = context.canvas.width / w;
-    context.save();
-    context.beginPath();
-    context.rect(edge * ratio, 0, (w - edge) * ratio, h * ratio);
-    context.clip();
-  });
-  stack.right.layer.on("postrender", ({ context }) => context.restore());
-  // The left layer ends where the right one begins: neither shines through the other.
-  stack.left.layer.on("prerender", ({ context }) => {
-    const [w, h] = map.getSize();
-    const edge = state.right ? (w * Number(state.share)) / 100 : w;
-    const ratio = context.canvas.width / w;
-    context.save();
-    context.beginPath();
-    context.rect(0, 0, edge * ratio, h * ratio);
-    context.clip();
-  });
-  stack.left.layer.on("postrender", ({ context }) => context.restore());
+  /** Show a layer between two shares of the width: neither side shines through the other. */
+  function clipped({ layer }, ends) {
+    layer.on("prerender", ({ context }) => {
+      const { width, height } = context.canvas;
+      const [from, to] = ends(Number(state.share) / 100).map((share) => share * width);
+      context.save();
+      context.beginPath();
+      context.rect(from, 0, to - from, height);
+      context.clip();
+    });
+    layer.on("postrender", ({ context }) => context.restore());
+  }
+  clipped(stack.left, (edge) => [0, state.right ? edge : 1]);
+  clipped(stack.right, (edge) => [edge, 1]);
 
   function moveEdge(share) {
     state.share = String(Math.round(Math.min(100, Math.max(0, share))));
