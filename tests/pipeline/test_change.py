@@ -219,7 +219,7 @@ def test_maps_on_a_grid_of_their_own_are_compared(case, tmp_path):
 
 
 def test_maps_that_cannot_be_compared_are_one_line(case, tmp_path):
-    with pytest.raises(SceneError, match="1 MB are too few; give --memory 600MB"):
+    with pytest.raises(SceneError, match="1 MB are too few; give --memory 400MB"):
         change_of_maps(case / "map-before", case / "map-after", tmp_path / "c", ChangeOptions(memory=1 << 20))
     small = write_scene(tmp_path / "small.tif", image(truth()[0][:64], 5), nodata=np.nan)
     with warnings.catch_warnings():

@@ -27,6 +27,7 @@ from uncover.measurement.class_shares import trained_shares
 from uncover.measurement.common_errors import MODELS
 from uncover.metrics.calibration import unexplained_share
 from uncover.metrics.class_areas import share_limits
+from uncover.metrics.estimation import z_of
 from uncover.pipeline.map_facts import percent
 from uncover.pipeline.map_files import layer_asset, stac_item
 from uncover.pipeline.map_styles import paletted, pseudocolour
@@ -54,7 +55,7 @@ _FLOOR = QUANTUM / 2
 #: Share of pixels that a model need not explain, and from which on that is said; change that is called much.
 _ALLOWED, _DOUBTFUL, _MUCH = 0.02, 0.05, 0.15
 #: Pixels that are computed together, and bytes that are needed at least.
-_TOGETHER, _LEAST = 8192, 600 << 20
+_TOGETHER, _LEAST = 8192, 400 << 20
 
 
 @dataclass(frozen=True)
@@ -249,11 +250,16 @@ class TwoMaps:
         return np.asarray(P / P.sum(-1, keepdims=True))
 
     def _common(self, likelihoods: Array, found: ClassShares) -> Array:
-        """Covariance of the shares over the draws of what pixels share."""
+        """Covariance of the shares over the draws of what pixels share, about the shares that were found.
+
+        A model that errs finds more change on average than there is. The draws err from the model as the
+        model errs from the truth: what their mean is away from it belongs to the error.
+        """
         if likelihoods.shape[1] == 0:
             return np.zeros_like(found.covariance)
         each = np.stack([likeliest_shares(one, found.shares, 1e-6) for one in likelihoods])
-        return np.asarray(np.cov(each, rowvar=False))
+        away = each.mean(0) - found.shares
+        return np.asarray(np.cov(each, rowvar=False) + np.outer(away, away))
 
 
 def _pale(colour: str) -> str:
@@ -489,6 +495,7 @@ def _rows(maps: TwoMaps, areas: Array) -> Iterator[dict[str, Any]]:
     parts[""] = np.sum(list(parts.values()), axis=0)
     errors = {name: total * np.sqrt(np.maximum(part, 0.0)) for name, part in parts.items()}
     low, high = share_limits(scale * areas[2], errors[""], total)
+    low = np.where(scale * areas[2] < z_of(0.95) * errors[""], 0.0, low)  # it may not occur at all
     for t in range(K * K):
         numbers = {
             "area": scale * areas[1, t],
