@@ -83,15 +83,19 @@ class CommonErrors:
         return np.concatenate(worlds, axis=1), np.concatenate(models, axis=1)
 
     def _block(self, given: Planes) -> tuple[Array, Array]:
-        seen, models = given.observation, self._by_models(given.observation)
+        seen = given.observation
+        if self.n_worlds and self.systematic is None and not self._by_pairs:
+            views = np.moveaxis(self._predicted(seen).by_view(), 1, 0)
+            several = len(views) > 1 and not isinstance(self.value, Pool)
+            models = self._by_models(seen, views.mean(axis=0)[None] if several else None)
+            return self._of_views(seen, views), models
+        models = self._by_models(seen)
         if not self.n_worlds:
             return np.zeros((0, *models.shape[1:])), models
         if self.systematic is not None:
             each = [self._probability(self._moved(seen, error)) for error in self._errors]
-        elif self._by_pairs:
-            each = self._of_pairs(given)
         else:
-            each = list(self._of_views(seen))
+            each = self._of_pairs(given)
         return np.stack(each), models
 
     # ---- worlds ------------------------------------------------------------------------------------
@@ -142,23 +146,24 @@ class CommonErrors:
                 out[i, rows] = self.value.among_all_classes(softmax(moved.log_odds(), axis=1), 0.0)
         return list(out)
 
-    def _of_views(self, seen: Observation) -> Array:
+    def _of_views(self, seen: Observation, views: Array) -> Array:
         """By the readings of the model, or where it reads all at once by each realisation alone."""
-        found = np.moveaxis(self._predicted(seen).by_view(), 1, 0)
-        if len(found) > 1:
-            return np.asarray(found[: self.n_worlds])
+        if len(views) > 1:
+            return np.asarray(views[: self.n_worlds])
         alone = (replace(seen, X=seen.X[:, r]) for r in range(self.n_worlds))
         return np.stack([self._probability(each) for each in alone])
 
     # ---- models ------------------------------------------------------------------------------------
 
-    def _by_models(self, seen: Observation) -> Array:
+    def _by_models(self, seen: Observation, answers: Array | None = None) -> Array:
         """By draws of the parameters of the Gaussian classes, and of the exponents of a pool.
 
-        The log odds of the model are moved by what drawn parameters change in the log densities.
+        The log odds of the model, `answers` where they are known, are moved by what drawn parameters change
+        in the log densities.
         """
         value, gaussians = self.value, gaussians_of(self.value)
-        log_P = np.log(np.maximum(self._answers(seen), np.finfo(float).tiny))  # (draw or 1, pixel, class)
+        answers = self._answers(seen) if answers is None else answers  # (draw or 1, pixel, class)
+        log_P = np.log(np.maximum(answers, np.finfo(float).tiny))
         changes = log_changes(gaussians, true_values(value, seen), MODELS)
         # A model of pooled realisations has counted each sample as many times as it has rows.
         many = np.sqrt(max(gaussians.rows_per_sample, 1.0)) if gaussians.kind.counts_rows else 1.0
