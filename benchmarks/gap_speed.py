@@ -74,9 +74,9 @@ def large_run(quick):
     columns |= {"less --memory, MB": "+.0f"}
     same = "the same to the last byte" if equal else "NOT THE SAME"
     caption = (
-        f"Processor time of `uncover map` of {side} x {side} pixels, {BANDS} bands a date, {CLASSES} classes, "
-        f"published model, one thread, --memory {MEMORY}MB, the whole command. A map that was killed when "
-        f"half of its units were done, and resumed, is {same}."
+        f"Processor time of `uncover map` of {side} x {side} pixels, {BANDS} bands a date, {CLASSES} "
+        f"classes, published model, one thread, --memory {MEMORY}MB, whole command. A map that was "
+        f"killed when half of its units were done, and resumed, is {same}."
     )
     return [Table("gap-run", caption, columns, rows)]
 

@@ -278,26 +278,40 @@ _CURVES = {
 
 
 def draw_shares(tables, path):
-    """Cross-entropy against the share of hidden dates, a panel for each series."""
-    from uncover.report.style import MARKERS, OKABE_ITO, WIDE, figure_style, new_figure, save_figure
+    """Scores against the share of hidden dates, a column for each series, and against the number of dates."""
+    from uncover.report.style import WIDE, figure_style, new_figure, save_figure
 
-    shown = {name.split(",")[0]: t for name, t in tables.items() if name.endswith(", cross_entropy")}
+    series = list(dict.fromkeys(row[0] for row in tables["summary"]["rows"]))
     with figure_style():
-        figure = new_figure(height=3.0, width=WIDE)
-        panels = np.atleast_1d(figure.subplots(1, len(shown)))
-        for panel, (name, table) in zip(panels, shown.items(), strict=True):
-            shares = [float(row[0].rstrip("%")) for row in table["rows"]]
-            columns = list(table["columns"])
-            for i, (model, label) in enumerate(_CURVES.items()):
-                values = [row[columns.index(model)] for row in table["rows"]]
-                panel.plot(shares, values, color=OKABE_ITO[i], marker=MARKERS[i], markersize=4, label=label)
+        figure = new_figure(height=6.6, width=WIDE)
+        panels = figure.subplots(len(SCORES), len(series) + 1, sharex="col", sharey="row")
+        for row, (score, title) in zip(panels, SCORES.items(), strict=True):
+            row[0].set_ylabel(title)
+            for panel, name in zip(row, series, strict=False):
+                table = next(t for n, t in tables.items() if n.startswith(name) and n.endswith(score))
+                _draw_curves(panel, table, [float(line[0].rstrip("%")) for line in table["rows"]])
+            lines = [line for line in tables["dates"]["rows"] if line[1] == title]
+            _draw_curves(row[-1], {**tables["dates"], "rows": lines}, [line[0] for line in lines])
+            row[0].set_ylim(bottom=0)
+        for panel, name in zip(panels[0], series, strict=False):
             panel.set_title(f"{name} series" if name in ("simulated", "real") else name)
+        panels[0, -1].set_title(f"embedded, {TWIN_SHARE:.0%} hidden")
+        for panel in panels[-1]:
             panel.set_xlabel("hidden dates, %")
-            panel.set_ylim(bottom=0)
-        panels[0].set_ylabel("cross-entropy, nats")
-        handles, labels = panels[0].get_legend_handles_labels()
+        panels[-1, -1].set_xlabel("dates")
+        handles, labels = panels[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3)
         save_figure(figure, path)
+
+
+def _draw_curves(panel, table, places):
+    """A curve of each model."""
+    from uncover.report.style import MARKERS, OKABE_ITO
+
+    columns = list(table["columns"])
+    for i, (model, label) in enumerate(_CURVES.items()):
+        values = [row[columns.index(model)] for row in table["rows"]]
+        panel.plot(places, values, color=OKABE_ITO[i], marker=MARKERS[i], markersize=4, label=label)
 
 
 def _date_table(runs, cells, repeats):

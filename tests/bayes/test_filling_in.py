@@ -1,10 +1,14 @@
 """Sums by pattern of gaps, filling in, and draws: against sample by sample, and optimisation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from scipy.linalg import block_diag
 
 from uncover.bayes.deconvolved import GappyDiagonal, GappyNIW
+from uncover.bayes.evidence import evidence_tied_prior
 from uncover.bayes.gaps import Gaps, Missing, fill_in
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
@@ -168,3 +172,51 @@ def test_draws_of_what_is_missing_have_its_distribution(rng):
     parts = [Missing(t, there).draw(x[:1], one[None], rng.random((n, 2 + P)))[0, :, 1] for one in np.eye(K)]
     expected = 0.25 * parts[0].mean() + 0.75 * parts[1].mean()
     assert mixed.mean() == pytest.approx(expected, abs=5 * mixed.std() / np.sqrt(n))
+
+
+# ---- blocks that are missing together --------------------------------------------------------------
+
+
+def kullback(found, truth):
+    """Kullback–Leibler divergence of centred Gaussians, in nats."""
+    ratio = np.linalg.solve(found, truth)
+    return 0.5 * (np.trace(ratio) - len(truth) - np.linalg.slogdet(ratio)[1])
+
+
+def of_blocks(truth, rng, n=40):
+    """Classes of n samples in all with one covariance, whose dates of 3 bands are hidden by 40 %."""
+    x = rng.multivariate_normal(np.zeros(len(truth)), truth, n)
+    gone = rng.random((n, len(truth) // 3)) < 0.4
+    gone[np.arange(n), rng.integers(gone.shape[1], size=n)] = False
+    x[np.repeat(gone, 3, axis=1)] = np.nan
+    halves = np.arange(n) % 2
+    return Gaps.of(x, [(np.flatnonzero(halves == k), np.ones(n // 2)) for k in range(2)])
+
+
+def expected(gaps):
+    """Expected common covariance after samples with gaps."""
+
+    def conclude(moments, covariance):
+        prior = evidence_tied_prior(moments, seen=gaps.seen(moments, covariance))
+        return prior, prior.update_tied(moments)
+
+    return fill_in(gaps, gaps.start(), conclude, 1e-3)[2].expected_covariance[0]
+
+
+def test_dates_with_the_same_bands_are_learned_from_together(rng):
+    dates = 0.9 ** np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    bands = np.array([[1.0, 0.8, -0.3], [0.8, 1.0, 0.0], [-0.3, 0.0, 1.0]])
+    truth = np.kron(dates, bands)
+    gaps = of_blocks(truth, rng)
+    alone = replace(gaps)
+    vars(alone)["blocks"] = None
+    assert kullback(expected(gaps), truth) < 0.5 * kullback(expected(alone), truth)
+
+
+def test_blocks_that_have_nothing_in_common_lose_nothing(rng):
+    roots = np.random.default_rng(3).normal(size=(4, 3, 3))
+    truth = block_diag(*(root @ root.T + 0.1 * np.eye(3) for root in roots))
+    gaps = of_blocks(truth, rng)
+    alone = replace(gaps)
+    vars(alone)["blocks"] = None
+    assert kullback(expected(gaps), truth) < 1.05 * kullback(expected(alone), truth)

@@ -22,6 +22,8 @@ _SMALLEST_WEIGHT = 1e-6
 _FLAT = 1e-9
 # Of the correlation matrix of the classes' common covariance; below, it counts as singular.
 _SMALLEST_EIGENVALUE = 1e-10
+# Steps to the factors of a Kronecker product, and what each feature keeps for itself of its variance.
+_KRONECKER_STEPS, _LEAST_ALONE = 12, 1e-4
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class Seen(NamedTuple):
 
     moments: Moments
     lost: float  # share of the pairs of features that samples lack
+    blocks: NDArray[np.intp] | None = None  # features missing together, (block, place); None: no such blocks
 
 
 def evidence_prior(moments: Moments, rows_per_sample: float = 1.0, seen: Seen | None = None) -> NIW:
@@ -170,15 +173,27 @@ def evidence_tied_prior(moments: Moments, rows_per_sample: float = 1.0, seen: Se
     """Prior of one covariance for all classes: Ψ = (ν₀−p−1)·diag(C), ν₀ by evidence.
 
     Between a covariance of its own making (few degrees of freedom) and independent features (many): about C
-    itself, which is the data's, the evidence would only ever ask for more.
+    itself, which is the data's, the evidence would only ever ask for more. Where blocks of as many features
+    are missing together, as bands of dates are, Ψ may be that of a Kronecker product of correlations between
+    blocks and within them (:func:`kronecker_target`): the evidence decides.
 
     >>> x = np.random.default_rng(0).normal(size=(60, 3))
     >>> evidence_tied_prior(Moments.by_group(x, np.arange(60) % 2, 2)).scale.shape
     (1, 3, 3)
     """
     samples = per_sample(moments, rows_per_sample)
-    target = _diagonal_target(samples)
-    weight = ScatterEvidence.of_tied(seen.moments if seen else samples, target).best_weight(_largest(moments))
+    shown, target = seen.moments if seen else samples, _diagonal_target(samples)
+    evidence = ScatterEvidence.of_tied(shown, target)
+    weight = evidence.best_weight(_largest(moments))
+    if seen is not None and seen.blocks is not None:
+        other = kronecker_target(samples, seen.blocks)
+        of_other = ScatterEvidence.of_tied(shown, other)
+        its_weight = of_other.best_weight(_largest(moments))
+        # Its correlations were fitted to the samples: half the log of their number for each (Schwarz 1978).
+        fitted = sum(n * (n - 1) // 2 for n in seen.blocks.shape)
+        price = 0.5 * fitted * np.log(max(float(of_other.dof.sum()), 1.0))
+        if of_other.at(its_weight) - price > evidence.at(weight):
+            weight, target = its_weight, other
     return _with_weight(NIW, moments, target[..., None, :, :], weight * rows_per_sample)
 
 
@@ -236,6 +251,41 @@ def _is_regular(covariance: Array) -> bool:
 def _diagonal_target(moments: Moments) -> Array:
     variance = Spread.of(moments).pooled
     return np.asarray(variance[..., None] * np.eye(moments.n_features))
+
+
+def kronecker_target(moments: Moments, blocks: NDArray[np.intp]) -> Array:
+    """Variances within classes, with correlations A ⊗ B between and within blocks (block, place).
+
+    A and B are those of the highest likelihood, step by step (Dutilleul 1999):
+
+        A_ij ∝ tr(B⁻¹ R_ij),  B ∝ Σ_ij (A⁻¹)_ij R_ij,  R_ij the correlations of the blocks i and j.
+
+    >>> both = np.kron([[1.0, 0.8], [0.8, 1.0]], [[1.0, -0.4], [-0.4, 1.0]])
+    >>> root = np.sqrt(5.0) * np.linalg.cholesky(both)
+    >>> moments = Moments(np.array([6.0]), np.zeros((1, 4)), (root @ root.T)[None], np.zeros((1, 4)))
+    >>> np.allclose(kronecker_target(moments, np.arange(4).reshape(2, 2)), both, atol=1e-3)
+    True
+    """
+    D, B = blocks.shape
+    variance = Spread.of(moments).pooled
+    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
+    order = blocks.ravel()
+    scatter = moments.scatter.sum(-3) / (unit[:, None] * unit)
+    R = scatter / max(float(np.trace(scatter)) / (D * B), np.finfo(float).tiny)
+    R = (1.0 - _LEAST_ALONE) * R + _LEAST_ALONE * np.eye(D * B)
+    each = R[order[:, None], order].reshape(D, B, D, B)
+    within = np.eye(B)
+    for _ in range(_KRONECKER_STEPS):
+        between = _of_unit_trace(np.einsum("ibjc,bc->ij", each, np.linalg.inv(within)))
+        within = _of_unit_trace(np.einsum("ibjc,ij->bc", each, np.linalg.inv(between)))
+    found = np.empty((D * B, D * B))
+    found[order[:, None], order] = np.kron(between, within)
+    scale = unit / np.sqrt(np.diagonal(found))
+    return np.asarray(scale[:, None] * found * scale)
+
+
+def _of_unit_trace(matrix: Array) -> Array:
+    return np.asarray(matrix * (len(matrix) / np.trace(matrix)))
 
 
 def per_sample(moments: Moments, rows: float) -> Moments:

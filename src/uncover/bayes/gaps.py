@@ -238,7 +238,22 @@ class Gaps:
             scatter = moments.scatter * ratio[:, None, None]
         else:
             scatter = moments.scatter - (n - count)[:, None, None] * covariance
-        return Seen(Moments(count, moments.mean, scatter, moments.residual), self.lost)
+        return Seen(Moments(count, moments.mean, scatter, moments.residual), self.lost, self.blocks)
+
+    @cached_property
+    def blocks(self) -> Numbers | None:
+        """Features that are always missing together, (block, place), in blocks of as many; None: none such.
+
+        >>> x = np.array([[0.0, 1.0, 2.0, 3.0], [1.0, 2.0, np.nan, np.nan], [np.nan, np.nan, 1.0, 0.0]])
+        >>> Gaps.of(x, [(np.arange(3), np.ones(3))]).blocks
+        array([[0, 1],
+               [2, 3]])
+        """
+        _, which, size = np.unique(self.lacking, axis=1, return_inverse=True, return_counts=True)
+        if len(size) < 2 or size[0] < 2 or np.ptp(size):
+            return None
+        blocks = np.argsort(which.ravel(), kind="stable").reshape(len(size), -1)
+        return np.asarray(blocks[np.argsort(blocks[:, 0])])
 
     def information(self, covariance: Array) -> Array:
         """Precision that the samples give the mean of their class, Σ w T⁺: (class, feature, feature).

@@ -27,7 +27,7 @@ from uncover.models.members import log_density
 from uncover.models.membership import Membership
 from uncover.models.pool import LEAST_PROBABILITY, Pool, PoolMember, TrainingNoise
 from uncover.models.realisations import KINDS
-from uncover.models.registry import CLASS_MODELS, RoughQuadratic
+from uncover.models.registry import CLASS_MODELS, RoughLinear, RoughQuadratic
 from uncover.progress import step
 
 # Draws of the exponents of the members, those that they are chosen from, and how often each is exchanged.
@@ -156,7 +156,7 @@ def _told(observation):
 
 # ---- members ----------------------------------------------------------------------------------------------
 
-_QDA, _LDA = RoughQuadratic(), CLASS_MODELS["lda"]
+_QDA, _LDA, _ROUGH_LDA = RoughQuadratic(), CLASS_MODELS["lda"], RoughLinear()
 # Kinds of members that have no closed form with noise.
 _OTHERS = (fit_kernels, fit_logistic, fit_trees)
 
@@ -221,10 +221,7 @@ def _members_through_noise(training, pool):
     evidence asks for. With gaps no member ignores them; kernels that ignore noise would make answers worse.
     """
     gaps, each = training.observation.lacks_features, _transforms(training, pool.floor)
-    gaussians = [
-        _scored(fit_gaussians(seen, _QDA, mixture=not gaps), seen, transform)
-        for transform, seen in each.items()
-    ]
+    gaussians = [_describing(seen, transform, gaps) for transform, seen in each.items()]
     truth = max(range(len(gaussians)), key=lambda i: gaussians[i][0])
     training = _with_true_values(training, *gaussians[truth][1:], pool.floor)
     each = _transforms(training, pool.floor)
@@ -244,6 +241,17 @@ def _members_through_noise(training, pool):
                 way = _with_uncertainties(training, seen, pool)
                 found.append(_candidate(seen, transform, "uncertainties", *make(way)))
     return found, truth, training
+
+
+def _describing(training, transform, gaps):
+    """Gaussians that describe the samples, scored: with gaps, those that describe samples left out best.
+
+    What is missing is drawn from them, so they have to know how features go together. Of few samples that
+    often is what the classes have in common: one covariance, and how well it is known.
+    """
+    kinds = (_QDA, _ROUGH_LDA) if gaps else (_QDA,)
+    fits = (fit_gaussians(training, kind, mixture=not gaps) for kind in kinds)
+    return max((_scored(fitted, training, transform) for fitted in fits), key=lambda one: one[0])
 
 
 def _scored(fitted, training, transform):
@@ -276,11 +284,13 @@ def _with_true_values(training, transform, fitted, floor):
     """The training samples with drawn true values, by the Gaussians that describe them best.
 
     Those that members learn from know the class of the sample; those that they are asked about come from
-    Gaussians without the sample, and do not know it.
+    Gaussians without the sample, and do not know it. What samples lack is drawn without the class for both:
+    else members would learn from it how the Gaussians tell classes apart, as if that had been measured.
     """
     seen, chosen = training.log(floor).observation if transform else training.observation, training.chosen()
     rng = stream(training.seed, "imputed true values")
-    imputed = fitted.model.true_values(seen.X, seen.noise, IMPUTATIONS, rng, training.codes)
+    codes = None if seen.noise is None and seen.lacks_features else training.codes
+    imputed = fitted.model.true_values(seen.X, seen.noise, IMPUTATIONS, rng, codes, apart=True)
     some = int(np.clip(ALL_ASKED // len(chosen), 2, ASKED))
     asked = np.empty((len(chosen), some, seen.X.shape[1]))
     start = stream(training.seed, "asked true values").integers(DRAWN, size=(len(chosen), 1))

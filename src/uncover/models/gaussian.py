@@ -322,12 +322,14 @@ class GaussianClasses:
         n: int,
         rng: np.random.Generator,
         codes: NDArray[np.intp] | None = None,
+        apart: bool = False,
     ) -> Array:
         """Draw true values of measured points, in the average world: (n_points, n, feature).
 
         From Σ_k P(k | x) p(χ | x, k), by the same random numbers for all points: equal points have equal
-        draws in any batch. With ``codes``, numbers of the points' classes, from p(χ | x, k) of that class, by
-        random numbers of each point's own: imputed values of training samples. The numbers lie evenly.
+        draws in any batch. For imputed values of training samples each point has numbers of its own
+        (``apart``); with ``codes``, numbers of the points' classes, also from p(χ | x, k) of that class. The
+        random numbers lie evenly.
 
         The classes have to describe true values. A missing feature (NaN) is one of endless noise: it is drawn
         given the others. ``covariances`` of None are those of exact values. Features that the model ignores
@@ -336,14 +338,15 @@ class GaussianClasses:
         used, full = self.used_features, np.asarray(points, np.float64)
         lacking = np.isnan(full)
         if covariances is None and lacking.any() and isinstance(self._average_world().predictive(), StudentT):
-            return self._filled_in(full, lacking, n, rng, codes)
+            return self._filled_in(full, lacking, n, rng, codes, apart)
         x, noise = self._with_missing(full[:, used], covariances)
         predictive = self._average_world().predictive()
         densities = [log_prob_with_noise(predictive[k], x, noise, "exact") for k in range(len(self.known))]
         joint, components = self.log_prior + np.stack(densities, axis=-1), self.known_components
         places = sobol_places(n, 1 + places_needed(predictive), rng)
         of_class = self._of_class(joint, codes)
-        if codes is not None:
+        apart = apart or codes is not None
+        if apart:
             places = _moved(places, len(x), rng)
         P = components.probability(of_class, joint)
         drawn = sample_true_value_of_mixture(predictive, x, [noise] * len(self.known), P, places)
@@ -365,11 +368,13 @@ class GaussianClasses:
         n: int,
         rng: np.random.Generator,
         codes: NDArray[np.intp] | None,
+        apart: bool,
     ) -> Array:
         """Draws of what points without noise lack, pattern by pattern."""
         used, components = self.used_features, self.known_components
         places = sobol_places(n, 2 + int(used.sum()), rng)
-        if codes is not None:
+        apart = apart or codes is not None
+        if apart:
             places = _moved(places, len(points), rng)
         out = np.repeat(self._without_ignored_gaps(points)[:, None], n, axis=1)
         patterns, which = np.unique(lacking[:, used], axis=0, return_inverse=True)
@@ -383,7 +388,7 @@ class GaussianClasses:
             if marginal is not None:
                 joint = joint + marginal.log_prob(x[:, there])
             P = components.probability(self._of_class(joint, None if codes is None else codes[rows]), joint)
-            own = places if codes is None else places[rows]
+            own = places[rows] if apart else places
             out[np.ix_(rows, np.arange(n), used)] = missing.draw(x, P, own)
         return out
 

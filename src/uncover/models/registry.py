@@ -110,6 +110,12 @@ class Linear(Evidential):
         return float(count.sum())
 
 
+class RoughLinear(Linear):
+    """The same, as `RoughQuadratic`."""
+
+    tolerance = RoughQuadratic.tolerance
+
+
 class Naive(Evidential):
     """Naive Bayes: Σ_k diagonal, each feature of each class by itself.
 
