@@ -90,12 +90,17 @@ def _arguments(place, out, dates, kind, *more):
 
 def _command(place, out, dates, kind, *more):
     """Run `uncover map` to its end: (processor seconds, peak memory in MB)."""
-    process = subprocess.Popen(_arguments(place, out, dates, kind, *more))
+    process, peak = subprocess.Popen(_arguments(place, out, dates, kind, *more)), 0
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        # The peak that the system gives a finished process is also that of the one that began it.
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        peak = max([peak, *(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))])
+        time.sleep(0.1)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"uncover map ended with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return usage.ru_utime + usage.ru_stime, peak / 1024
 
 
 def _stopped(place, out, dates, kind):
