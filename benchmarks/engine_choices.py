@@ -4,6 +4,7 @@ import time
 from functools import partial
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks.registry import Table, benchmark
 from uncover.bayes.class_densities import ClassDensities
@@ -72,6 +73,27 @@ def run(quick=False):
         [name, *(1e9 * each / (n * WORLDS) for each in times), times[1] / times[0]] for name, *times in rows
     ]
     caption = f"{P} bands, {K} classes, {WORLDS} worlds, one thread: ns, least of {repeats}."
-    return [
-        Table("engine-choices", caption, {"what": "", "first": ".1f", "second": ".1f", "ratio": ".2f"}, rows)
-    ]
+    columns = {"what": "", "first": ".1f", "second": ".1f", "ratio": ".2f"}
+    return [Table("engine-choices", caption, columns, rows), products(quick)]
+
+
+def products(quick=False):
+    """Probabilities of many features beside products of matrices of the same size."""
+    rng, classes, n, rows = np.random.default_rng(0), 20, 500 if quick else 8000, []
+    for p in (50, 100):
+        mixing = np.eye(p) + 0.5 * rng.normal(size=(classes, p, p)) / np.sqrt(p)
+        location = 0.3 * rng.normal(size=(classes, p))
+        found = StudentT.from_scale(location, mixing @ mixing.swapaxes(1, 2), np.full(classes, 300.0))
+        densities = FastClassDensities.of([found], np.log(np.full(classes, 1.0 / classes)))
+        owner = rng.integers(0, classes, n)
+        drawn = location[owner] + np.einsum("nij,nj->ni", mixing[owner], rng.normal(size=(n, p)))
+        for kind in (np.float32, np.float64):
+            X, all_classes = drawn.astype(kind), rng.normal(size=(p, p * classes)).astype(kind)
+            work = partial(densities.probability, X[:, None], densities.pairs(1))
+            with threadpool_limits(1):
+                took = least(work, partial(np.matmul, X, all_classes), 1 if quick else 7)
+            rows.append([f"{p} features, {kind.__name__}", *(1e9 * each / n for each in took)])
+    caption = (
+        f"{classes} classes, one thread: ns of a sample, and of a matrix product with all whitening matrices"
+    )
+    return Table("products", caption, {"what": "", "uncover": ".0f", "product": ".0f"}, rows)

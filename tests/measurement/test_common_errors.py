@@ -5,7 +5,11 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from uncover import BayesianClassifier, BayesianQDA
+from uncover.bayes.niw import NIW
+from uncover.engines.members import FastGaussians
+from uncover.measurement.class_prediction import Prediction
 from uncover.measurement.common_errors import MODELS, CommonErrors
+from uncover.measurement.observation import Observation
 from uncover.measurement.summary import Planes
 
 RNG = np.random.default_rng(0)
@@ -92,3 +96,23 @@ def test_pooled_realisations_do_not_count_as_samples():
         given = planes(np.repeat(POINTS[:, None], count, 1))
         spreads.append(CommonErrors(value, count, paired=True).read(given)[1].mean(1).std(0))
     np.testing.assert_allclose(spreads[0], spreads[1], rtol=0.35)
+
+
+@pytest.mark.parametrize("kind", ["pooled", "shared"])
+def test_worlds_by_compiled_code_are_those_of_the_formulas(kind):
+    model = BayesianQDA(realisations=kind).fit(X[:, None] + SHIFTS, Y).model_
+    seen = Observation(np.repeat(POINTS, 500, axis=0)[:, None] + SHIFTS)
+    fast, plain = (Prediction.of(model, seen) for _ in range(2))
+    vars(plain)["_fast_path"] = None
+    np.testing.assert_allclose(fast.by_view(), plain.by_view(), atol=1e-12)
+
+
+def test_triangles_whiten_as_the_matrices_that_they_come_from():
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(3, 6, 6))
+    posterior = NIW(rng.normal(size=(3, 6)), np.full(3, 5.0), root @ root.swapaxes(1, 2), np.full(3, 20.0))
+    drawn, points = posterior.draw(64, rng), rng.normal(size=(500, 6))
+    fast = FastGaussians(*drawn.triangular())
+    assert not np.triu(fast.whitening, 1).any()
+    np.testing.assert_allclose(fast.covariance, drawn.covariance, rtol=1e-6)
+    np.testing.assert_allclose(fast.log_prob(points), drawn.log_prob(points), rtol=1e-9)

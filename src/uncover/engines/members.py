@@ -42,9 +42,14 @@ class FastStudentT(StudentT):
         code = machine_code() if n * self.whitening.size >= FEW_PRODUCTS else None
         if code is None:
             return super().squared_distance(points)
-        location, whitening = (np.stack(part) for part in zip(*self._members(), strict=True))
-        found = _squared_distances(code, x.reshape(n, p), location, whitening)
+        found = _squared_distances(code, x.reshape(n, p), *self._stacked)
         return kept_finite(found).reshape(x.shape[:-1] + self.batch_shape)
+
+    @cached_property
+    def _stacked(self) -> tuple[Array, Array]:
+        """Locations and whitening matrices of the members of the batch."""
+        location, whitening = (np.stack(part) for part in zip(*self._members(), strict=True))
+        return location, whitening
 
 
 class FastGaussians(Gaussians):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
+from uncover.bayes.class_densities import Pairs
 from uncover.bayes.population import UnknownOdds
 from uncover.bayes.second_order import below_entropy, squared_distances
 from uncover.bayes.streams import stream
+from uncover.engines.class_densities import FastClassDensities
 from uncover.measurement.attribution import ModelDraws, average_budgets, split_entropy
 from uncover.measurement.observation import Observation
 from uncover.measurement.predictor import ClassModels, MeasuredPoints, Predictor
@@ -42,11 +45,20 @@ class Prediction:
 
     def probability(self) -> NDArray[Any]:
         """P(class | x, D): (sample, class)."""
-        fast = self._fast_probability()
-        return self._in_blocks(self._mean_probability) if fast is None else fast
+        fast = self._fast_path
+        if fast is None:
+            return self._in_blocks(self._mean_probability)
+        X, densities, pairs = fast
+        return self.model.among_all_classes(densities.probability(X, pairs), 0.0)
 
     def by_view(self) -> Array:
         """P(class | x, D) by each reading, of which `probability` is the mean: (sample, reading, class)."""
+        if self._fast_path is not None:
+            X, densities, pairs = self._fast_path
+            views = (Pairs(np.zeros(1, np.int64), world[None]) for world in pairs.worlds)
+            planes = np.asarray(X[:, pairs.realisations], np.float64).swapaxes(0, 1)[:, :, None]
+            found = [densities.probability(*each) for each in zip(planes, views, strict=True)]
+            return self.model.among_all_classes(np.stack(found, axis=1), 0.0)
 
         def each(readings: list[MeasuredPoints]) -> Array:
             found = [softmax(points.log_odds(), axis=1) for points in readings]
@@ -170,20 +182,17 @@ class Prediction:
         assert out is not None
         return out
 
-    def _fast_probability(self) -> NDArray[Any] | None:
-        """P(class | x, D) by the fast path; None where it does not reach."""
+    @cached_property
+    def _fast_path(self) -> tuple[NDArray[Any], FastClassDensities, Pairs] | None:
+        """Samples (sample, realisation, feature), densities and worlds; None where it does not reach."""
         observation, used = self.observation, self.model.used_features
         X = observation.X
         common = self.predictor.systematic(observation.systematic)
         if observation.noise is not None or common is not None or observation.lacks_features:
             return None
         found = self.predictor.densities(observation.structure.realisations, used)
-        if found is None:
-            return None
-        densities, pairs = found
         X = X if X.ndim == 3 else X[:, None, :]
-        P = densities.probability(X if used.all() else X[..., used], pairs)
-        return self.model.among_all_classes(P, 0.0)
+        return None if found is None else (X if used.all() else X[..., used], *found)
 
 
 def _closed_model_part(points: MeasuredPoints) -> Array:

@@ -306,8 +306,7 @@ class PoolPrediction:
         rows, worlds = np.nonzero(~alike)  # what all members agree upon is so for their mean
         if len(rows):
             some = [
-                pool.probability_of(m, joint[rows, worlds]) if joint.shape[1] == R else P[rows]
-                for (m, joint), P in zip(self._members(), self.probabilities, strict=True)
+                np.exp(v.logs[rows, worlds]) if v.logs.shape[1] == R else v.probability[rows] for v in views
             ]
             found[worlds, rows] = pool.answers(np.stack(some), self.gates[:, rows])[0].argmax(-1)
         return found
