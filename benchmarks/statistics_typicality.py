@@ -207,7 +207,7 @@ def model_part_under_the_prior(quick):
     """Model part against the gain where truths are draws of the prior that BayesianQDA is given."""
     rows = []
     for p, n in product((1, 2), (20, 100, 1000)):
-        sets = 20 if quick else {20: 2000, 100: 1000, 1000: 500}[n]
+        sets = 20 if quick else {20: 800, 100: 400, 1000: 300}[n]
         prior = NIW(np.zeros(p), 0.25, 5.0 * np.eye(p), p + 6.0)
         found = np.array([_gained_under(prior, n, i) for i in range(sets)])
         ratio, mean = found[:, 0].sum() / found[:, 1].sum(), found.mean(0)

@@ -1,5 +1,7 @@
 """The recommended classifier with known noise, missing features, weights and class shares."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -112,6 +114,11 @@ def test_uncertainties_that_tell_the_class_are_used(rng):
     assert (clf.predict(X, deviation**2) == y).mean() > 0.8
     assert all("with uncertainties" in n for n, m in zip(clf.members_, clf.model_.members, strict=True)
                if m.reading == "uncertainties")  # fmt: skip
+    more, n = 4.0 * deviation[:5] ** 2, len(clf.members_)
+    gates = clf.model_.gates([np.zeros((5, 1, 2))] * n, more)
+    bare = replace(clf.model_, noise=None).gates([np.zeros((5, 1, 2))] * n, more)
+    heard = [m.reading == "uncertainties" for m in clf.model_.members]
+    assert_allclose(gates[heard], bare[heard] * clf.model_.noise.resemblance(more) ** 0.25)
 
 
 @pytest.mark.parametrize("kind", ["draws", "repeats"])

@@ -34,6 +34,8 @@ STRANGE = 0.1
 COUNTS_IN_FULL = 0.01
 # Logarithm of the ratio of variances that members which have learned to live with noise bear.
 BEARABLE = 0.3
+# Power of the trust in those that see the noise, which bear twice as much.
+SEES_NOISE = 0.25
 # Reliability, of that in training, below which members at draws count less.
 LEAST_RELIABLE = 0.25
 # Numbers (float64) of drawn answers that are held at once.
@@ -228,7 +230,8 @@ class Pool:
         gate[[member.reading == "draws" for member in self.members]] *= trusted
         if self.noise is not None:
             alike = self.noise.resemblance(variances)
-            gate[[not member.through_noise for member in self.members]] *= alike
+            gate[[member.reading == "exact" for member in self.members]] *= alike
+            gate[[member.reading == "uncertainties" for member in self.members]] *= alike**SEES_NOISE
         return gate
 
     def reliability(self, variances: Array) -> Array:
