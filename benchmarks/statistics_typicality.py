@@ -225,19 +225,23 @@ def model_part_under_the_prior(quick):
 
 
 def _gained_under(prior, n, number):
-    """Model part and gain for one truth drawn from the prior, two classes."""
+    """Model part and gain for one truth drawn from the prior, two classes, of which both are seen."""
     p = prior.n_features
     rng = stream(23, "budget under the prior", p, n, number)
+    y = np.zeros(n, dtype=int)
+    while np.ptp(y) == 0:
+        share = rng.dirichlet([1.0, 1.0])
+        y = rng.choice(2, n, p=share)
     covariance = invwishart(float(prior.dof), prior.scale).rvs(2, rng).reshape(2, p, p)
     root = np.linalg.cholesky(covariance)
     mean = prior.mean + (root @ rng.normal(size=(2, p, 1)))[..., 0] / np.sqrt(prior.strength)
 
-    def draw(size):
-        y = np.arange(size) % 2
-        return mean[y] + (root[y] @ rng.normal(size=(size, p, 1)))[..., 0], y
+    def draw(y):
+        return mean[y] + (root[y] @ rng.normal(size=(len(y), p, 1)))[..., 0]
 
-    (X, y), (x, _) = draw(n), draw(20)
-    density = np.stack([multivariate_normal(m, c).pdf(x) for m, c in zip(mean, covariance, strict=True)], 1)
+    X, x = draw(y), draw(rng.choice(2, 20, p=share))
+    parts = zip(mean, covariance, share, strict=True)
+    density = np.stack([part * multivariate_normal(m, c).pdf(x) for m, c, part in parts], axis=1)
     model = BayesianQDA(prior=prior).fit(X, y)
     gain = rel_entr(density / density.sum(1, keepdims=True), model.predict_proba(x)).sum(1).mean()
     return model.uncertainty(x, n_draws=400).model.mean(), gain
