@@ -86,7 +86,7 @@ def test_tables_of_probabilities_are_the_measured_ones():
             assert f"% table: probabilities/{name}\n\n{tables[name].as_markdown()}" in page, name
 
 
-@pytest.mark.parametrize("name", ["speed", "map", "gpu", "first-seconds"])
+@pytest.mark.parametrize("name", ["speed", "map", "gpu", "first-seconds", "many-classes"])
 def test_tables_of_the_speed_page_are_the_measured_ones(name):
     page = (ROOT / "docs/speed.md").read_text(encoding="utf-8")
     results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))

@@ -61,3 +61,46 @@ def test_separable_classes_stay_finite(rng):
     x = np.concatenate([rng.normal(size=(20, 2)) - 50, rng.normal(size=(20, 2)) + 50])
     model = Logistic.fit(x, np.eye(2)[np.repeat([0, 1], 20)], 1e-2)
     assert np.isfinite(model.coefficients).all()
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    """All classes count as many: each knows its own second derivatives only."""
+    monkeypatch.setattr("uncover.bayes.logistic.MOST_TOGETHER", 2)
+
+
+def test_many_classes_have_the_same_probabilities(rng, monkeypatch):
+    x, _, targets = draw(rng, n=300, K=6)
+    together = Logistic.fit(x, targets, 0.1)
+    monkeypatch.setattr("uncover.bayes.logistic.MOST_TOGETHER", 2)
+    apart = Logistic.fit(x, targets, 0.1)
+    assert apart.hessian.shape == (6, 4, 4) and together.hessian.shape == (24, 24)
+    np.testing.assert_allclose(*(softmax(m.log_odds(x), axis=1) for m in (together, apart)), atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", [0.1, 1.0, 10.0])
+def test_of_many_classes_little_is_lost(precision, rng, monkeypatch):
+    """Left out, they score as refits do; information is a little too large, never too small by much."""
+    K, n = 24, 1200
+    codes = np.arange(n) % K
+    x, targets = rng.normal(size=(K, 6))[codes] + 0.7 * rng.normal(size=(n, 6)), np.eye(K)[codes]
+    together = Logistic.fit(x, targets, precision)
+    monkeypatch.setattr("uncover.bayes.logistic.MOST_TOGETHER", 2)
+    apart = Logistic.fit(x, targets, precision)
+    P = softmax(together.log_odds(x), axis=1)
+    plain = -np.log(P[np.arange(n), codes]).mean()
+    scores = [
+        -np.log(softmax(model.leave_one_out(x, targets), axis=1)[np.arange(n), codes]).mean()
+        for model in (together, apart)
+    ]
+    assert abs(scores[1] - scores[0]) < 0.1 * (scores[0] - plain)
+    exact, found = (model.information(x, P) for model in (together, apart))
+    assert 1.0 < found.mean() / exact.mean() < 1.1
+    assert np.corrcoef(exact, found)[0, 1] > 0.98
+
+
+def test_groups_of_many_classes_of_one_sample_are_samples(apart, rng):
+    x, _, targets = draw(rng, K=5)
+    model = Logistic.fit(x, targets, 1.0)
+    single = model.leave_groups_out(x, targets, np.arange(80))
+    np.testing.assert_allclose(single, model.leave_one_out(x, targets), atol=1e-8)

@@ -15,6 +15,11 @@ _INTERCEPT = 1e-3
 _BLOCK = 2048
 _TOLERANCE = 1e-8
 _MAX_ITERATIONS = 100
+# Of more classes than this, second derivatives are those of each class by itself: the cost of all classes
+# together grows with the cube of their number. Information about the class is then 5 % too large.
+MOST_TOGETHER = 32
+# Conjugate gradients for a Newton step: residual, of that at the start, and products with the Hessian.
+_RESIDUAL, _MAX_PRODUCTS = 1e-3, 200
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class Logistic:
     """Class probabilities softmax(B·[x, 1]), the coefficients B at the maximum of their posterior.
 
     B_kj ~ N(0, 1/precision) for the features; the likelihood is Π_i Π_k P_ik^(w_i t_ik). The negative log
-    posterior is convex; Newton's method finds its minimum.
+    posterior is convex; Newton's method finds its minimum. What is known of the coefficients is the inverse
+    of the Hessian there, or of its blocks of single classes where there are many.
 
     >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
     >>> model = Logistic.fit(x, np.eye(2)[[0, 0, 1, 1]], precision=1.0)
@@ -33,7 +39,9 @@ class Logistic:
 
     coefficients: Array  #: (class, feature + 1), the last column has the intercepts
     precision: float
-    hessian: Array  #: of the negative log posterior, by row of coefficients: (row, row)
+    #: of the negative log posterior, by row of coefficients (row, row); of many classes, that of each by
+    #: itself, (class, feature + 1, feature + 1)
+    hessian: Array
 
     @classmethod
     def fit(
@@ -45,8 +53,6 @@ class Logistic:
         start: Array | None = None,
     ) -> "Logistic":
         """Fit to points (sample, feature) whose class probabilities are (sample, class)."""
-        from scipy.linalg import cho_factor, cho_solve
-
         x = _with_one(points)
         w = np.ones(len(x)) if weight is None else weight
         penalty = np.full(x.shape[1], precision)
@@ -56,8 +62,7 @@ class Logistic:
         for _ in range(_MAX_ITERATIONS):
             P = softmax(x @ B.T, axis=1)
             gradient = ((P - target) * w[:, None]).T @ x + penalty * B
-            H = _hessian(P, x, w, penalty)
-            step = cho_solve(cho_factor(H), gradient.ravel()).reshape(B.shape)
+            step = _newton_step(gradient, P, x, w, penalty)
             decrease = float((gradient * step).sum())
             if decrease < _TOLERANCE:
                 break
@@ -71,8 +76,26 @@ class Logistic:
 
     @cached_property
     def _inverse(self) -> Array:
-        """Of the Hessian: its cost grows with the cube of the number of classes, that of a point does not."""
+        """Of the Hessian: its cost grows with the cube of the number of rows, that of a point does not."""
         return np.asarray(np.linalg.inv(self.hessian), np.float64)
+
+    @property
+    def _apart(self) -> bool:
+        """True where only second derivatives of each class by itself are known."""
+        return self.hessian.ndim == 3
+
+    def information(self, points: Array, probability: Array) -> Array:
+        """½ (Σ_k P_k V_kk − Σ_kl P_k V_kl P_l), with the posterior covariance V of the log odds: (point,)."""
+        P = probability
+        if self._apart:
+            return np.asarray(0.5 * (P * (1.0 - P) * self._variance_of_log_odds(points)).sum(1))
+        V = self.covariance_of_log_odds(points)
+        return np.asarray(0.5 * (np.einsum("nk,nkk->n", P, V) - np.einsum("nj,njk,nk->n", P, V, P)))
+
+    def _variance_of_log_odds(self, points: Array) -> Array:
+        """[x,1]ᵀH_k⁻¹[x,1] of each class by itself: (point, class)."""
+        x = _with_one(points)
+        return np.stack([((x @ own) * x).sum(1) for own in self._inverse], axis=1)
 
     def covariance_of_log_odds(self, points: Array) -> Array:
         """V = [x,1]ᵀH⁻¹[x,1], posterior covariance of the log odds of each point: (point, class, class)."""
@@ -93,10 +116,14 @@ class Logistic:
         Royal Statistical Society B 82, 965–996): with V = [x,1]ᵀH⁻¹[x,1] and W, g the second and first
         derivative of the sample's own loss, z + V(I − WV)⁻¹g.
         """
-        z, V = self.log_odds(points), self.covariance_of_log_odds(points)
+        z = self.log_odds(points)
         n, K = z.shape
         w = np.ones(n) if weight is None else weight
         P = softmax(z, axis=1)
+        if self._apart:
+            v = w[:, None] * self._variance_of_log_odds(points)
+            return np.asarray(z + v * (P - target) / (1.0 - v * P * (1.0 - P)))
+        V = self.covariance_of_log_odds(points)
         W = w[:, None, None] * (P[:, :, None] * np.eye(K) - P[:, :, None] * P[:, None, :])
         g = w[:, None] * (P - target)
         shift = V @ np.linalg.solve(np.eye(K) - W @ V, g[..., None])
@@ -117,7 +144,8 @@ class Logistic:
             mine = groups == g
             own = _hessian(P[mine], x[mine], w[mine], np.zeros(x.shape[1]))
             gradient = ((P[mine] - target[mine]) * w[mine][:, None]).T @ x[mine]
-            step = np.linalg.solve(self.hessian - own, gradient.ravel()).reshape(gradient.shape)
+            rows = gradient[..., None] if self._apart else gradient.reshape(-1, 1)
+            step = np.linalg.solve(self.hessian - own, rows).reshape(gradient.shape)
             out[mine] = x[mine] @ (self.coefficients + step).T
         return out
 
@@ -145,9 +173,45 @@ def _line_search(
     return B, value
 
 
+def _newton_step(gradient: Array, P: Array, x: Array, w: Array, penalty: Array) -> Array:
+    """H⁻¹ times the gradient (class, feature + 1), of many classes by conjugate gradients."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    H = _hessian(P, x, w, penalty)
+    if H.ndim == 2:
+        return np.asarray(cho_solve(cho_factor(H), gradient.ravel()).reshape(gradient.shape))
+    inverse = np.linalg.inv(H)
+
+    def product(B: Array) -> Array:
+        z = x @ B.T
+        return np.asarray((w[:, None] * P * (z - (P * z).sum(1, keepdims=True))).T @ x + penalty * B)
+
+    step, rest = np.zeros_like(gradient), gradient.copy()
+    near = np.matmul(inverse, rest[..., None])[..., 0]
+    way, length = near, float((rest * near).sum())
+    enough = _RESIDUAL**2 * length
+    for _ in range(_MAX_PRODUCTS):
+        along = product(way)
+        by = length / float((way * along).sum())
+        step, rest = step + by * way, rest - by * along
+        near = np.matmul(inverse, rest[..., None])[..., 0]
+        before, length = length, float((rest * near).sum())
+        if length <= enough:
+            break
+        way = near + (length / before) * way
+    return step
+
+
 def _hessian(P: Array, x: Array, w: Array, penalty: Array) -> Array:
-    """Second derivative of the loss: blocks Σ_i w_i P_ia([a=b] − P_ib) x_i x_iᵀ, plus the prior."""
+    """Second derivative of the loss: blocks Σ_i w_i P_ia([a=b] − P_ib) x_i x_iᵀ, plus the prior.
+
+    All of them, (row, row), or of many classes those of a = b, (class, feature + 1, feature + 1).
+    """
     K, d = P.shape[1], x.shape[1]
+    if K > MOST_TOGETHER:
+        own = np.stack([(x * (w * p * (1.0 - p))[:, None]).T @ x for p in P.T])
+        own[:, np.arange(d), np.arange(d)] += penalty
+        return own
     H = np.empty((K, d, K, d))
     for a in range(K):
         for b in range(a, K):

@@ -79,7 +79,8 @@ class FastForest(Forest):
 
     def probabilities(self, points: Array, shares: Array | None = None) -> Array:
         """Class probabilities of points, (point, class); ``shares`` saves computing those of the nodes."""
-        worth = len(points) * len(self.roots) >= FEW_LEAVES and points.dtype == np.float32
+        work = len(points) * len(self.roots) + (self.count.size if shares is None else 0)
+        worth = work >= FEW_LEAVES and points.dtype == np.float32
         code = machine_code() if worth and points.shape[1] <= 256 else None
         if code is None:
             return super().probabilities(points, shares)

@@ -378,7 +378,9 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
     for i, entry in enumerate(document["members"]):
         sees = p + n_told if entry["reading"] == "uncertainties" else p
         model = _unpack_member(entry, _below(f"member{i}/", arrays), classes, sees)
-        found.append(PoolMember(model, entry["transform"], float(entry["temperature"]), entry["reading"]))
+        temperature = float(entry["temperature"])
+        _check(1e-100 < temperature < 1e100)
+        found.append(PoolMember(model, entry["transform"], temperature, entry["reading"]))
     if arrays["exponents"].shape[1:] != (len(found),):
         raise ValueError("it has another number of exponents than of members")
     noise, spread = _below("noise/", arrays), _below("spread/", arrays)
@@ -442,8 +444,8 @@ def _unpack_member(entry: Document, arrays: Arrays, classes: Array, p: int) -> m
         forest = _forest(arrays, float(entry["strength"]), p, K)
         return members.TreeMember(scale, forest, float(entry["samples"]))
     if entry["kind"] == "logistic":
-        precision, size = float(entry["precision"]), K * (p + 1)
-        _check(arrays["coefficients"].shape == (K, p + 1) and arrays["hessian"].shape == (size, size))
+        precision, shapes = float(entry["precision"]), ((K * (p + 1),) * 2, (K, p + 1, p + 1))
+        _check(arrays["coefficients"].shape == (K, p + 1) and arrays["hessian"].shape in shapes)
         return members.LogisticMember(scale, Logistic(arrays["coefficients"], precision, arrays["hessian"]))
     _check(arrays["centres"].shape[1:] == (p,) and arrays["share"].shape == (len(arrays["centres"]), K))
     mixture = FastKernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))

@@ -194,10 +194,8 @@ class LogisticMember:
         self, probability: Array, log_joint: Array, points: NDArray[Any], temperature: float, total: Array
     ) -> Array:
         """Information about the class from knowing the coefficients, to second order: (point,)."""
-        P = probability
-        V = self.model.covariance_of_log_odds(self.scale(points).astype(np.float64)) / temperature**2
-        along = np.einsum("nk,nkk->n", P, V) - np.einsum("nj,njk,nk->n", P, V, P)
-        return below_entropy(0.5 * along, total)
+        found = self.model.information(self.scale(points).astype(np.float64), probability)
+        return below_entropy(found / temperature**2, total)
 
 
 @dataclass(frozen=True, eq=False)
