@@ -250,15 +250,16 @@ class TwoMaps:
         return np.asarray(P / P.sum(-1, keepdims=True))
 
     def _common(self, likelihoods: Array, found: ClassShares) -> Array:
-        """Covariance of the shares over the draws of what pixels share, about the shares that were found.
+        """Covariance of the shares over the draws of what pixels share, about those without a draw.
 
         A model that errs finds more change on average than there is. The draws err from the model as the
-        model errs from the truth: what their mean is away from it belongs to the error.
+        model errs from the truth: what their mean is away from it, at the same pixels, belongs to the error.
         """
         if likelihoods.shape[1] == 0:
             return np.zeros_like(found.covariance)
         each = np.stack([likeliest_shares(one, found.shares, 1e-6) for one in likelihoods])
-        away = each.mean(0) - found.shares
+        undrawn = np.exp(np.log(likelihoods).mean(0))
+        away = each.mean(0) - likeliest_shares(undrawn, found.shares, 1e-6)
         return np.asarray(np.cov(each, rowvar=False) + np.outer(away, away))
 
 
@@ -328,8 +329,8 @@ def change_of_maps(
     if chosen.memory < _LEAST:
         raise SceneError(f"{chosen.memory >> 20} MB are too few; give --memory {_LEAST >> 20}MB or more")
     with unchanged(before, after, apart=Path(out)) as check:
-        # Four caches: of the maps, twice, and of each scene.
-        maps = TwoMaps.open(before, after, min(CACHE_BYTES, (chosen.memory - _LEAST) // 4))
+        # Four caches, of the maps (twice) and of each scene; with open files they take twice as much.
+        maps = TwoMaps.open(before, after, min(CACHE_BYTES, (chosen.memory - _LEAST) // 10))
         key = fingerprint({"maps": [each.properties["uncover:run"] for each in (maps.before, maps.after)]})
         product = _product(maps)
         with (
