@@ -5,15 +5,18 @@ import json
 import numpy as np
 import pytest
 import rasterio
+import xarray as xr
 from test_effects import ALL, BANDS, GEOMETRY, scene
 
 from fit_cases import safe_with_labels
 from uncover.atmosphere import State
+from uncover.measurement.effects_table import EffectsTable
 from uncover.measurement.radiometry import Radiometry
 from uncover.measurement.summary import corrected
+from uncover.pipeline import RealiseOptions, realise_scene
 from uncover.pipeline.map_product import MapProduct
 from uncover.pipeline.scene_sources import SourceOptions, observe
-from uncover.raster import SceneError, UncertaintyOptions, Window
+from uncover.raster import SceneError, UncertaintyOptions, Window, open_scene
 from uncover.raster.tiles import TileCache
 from uncover.viewer.viewed import ViewedMap
 
@@ -105,6 +108,41 @@ def test_fit_and_map_carry_the_noise_and_say_so(run, tmp_path):
     assert "count twice" in " ".join(crossed.output.split()), crossed.output
     parts = rasterio.open(tmp_path / "map" / "uncertainty.tif").read().astype(int)
     assert np.abs(parts[1:4].sum(0) - parts[0])[parts[0] < 65535].max() <= 2
+
+
+def test_a_dataset_has_its_own_effects_table(run, tmp_path):
+    tree, maps, _ = safe_with_labels(tmp_path, "L1C_03.01")
+    worlds = ("--aod", 0.12, "--effects", "aod,ozone,radiometry")
+    fit = ("--labels", maps[0], "--scheme", "ukceh-lulucf", "--model", "published", "--count", 2000)
+    made = run("fit", tree.path, *fit, *worlds, "--out", "m.uncover")
+    assert made.exit_code == 0, made.output
+    found = {}
+    for kind, file in (("netcdf", "map.nc"), ("zarr", "map.zarr")):
+        made = run("map", "m.uncover", tree.path, *worlds, "--unpaired", "--format", kind, "--out", kind)
+        assert made.exit_code == 0, made.output
+        path = tmp_path / kind / file
+        opened = xr.open_dataset(path, engine="h5netcdf") if kind == "netcdf" else xr.open_zarr(path)
+        with opened as dataset:
+            table = EffectsTable.read(dataset, variable="scene_mean")
+            assert [effect.name for effect in table.effects] == [
+                "u_aod",
+                "u_ozone",
+                "u_radiometry",
+                "u_noise",
+            ]
+            assert dataset.u_aod.attrs["err_corr_2_form"] == dataset.u_aod.attrs["err_corr_dim2_form"]
+            assert dataset.u_noise.attrs["err_corr_2_form"] == "random"
+            found[kind] = {
+                name: dataset[f"u_{name}"].values for name in ("aod", "ozone", "radiometry", "noise")
+            }
+            mean, bands = dataset.scene_mean.values, list(dataset.band.values)
+    for name, u in found["zarr"].items():
+        np.testing.assert_allclose(found["netcdf"][name], u, rtol=1e-12)
+        assert (u > 0).all() and (u < 0.2 * np.abs(mean) + 0.02).all()
+    alone = realise_scene(open_scene(tree.path), RealiseOptions(aod=0.12))  # the same draws, by their name
+    pixels = alone.read().values.reshape(25, len(alone.bands), -1).mean(axis=2, dtype=float)
+    places = [alone.bands.index(name) for name in bands]
+    np.testing.assert_allclose(found["zarr"]["aod"], pixels.std(axis=0, ddof=1)[places], rtol=0.1)
 
 
 def test_the_measurement_part_is_split_by_effect_in_every_format(run, tmp_path):

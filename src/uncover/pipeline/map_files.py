@@ -32,6 +32,7 @@ from uncover.raster.map_formats import (
     category_names,
     check_cog,
     class_tags,
+    effect_variables,
     number_counts,
     statistics,
     write_cog,
@@ -119,7 +120,11 @@ class Finish:
             found = pool.submit(MapFacts.of, scratch, self.mapper.reader.masked, has_mask)
             running = {pool.submit(self._layer, store, scratch, layer): layer for layer in missing}
             if self.format != "cog" and "dataset" not in done:
-                write_dataset(store / self._dataset, scratch, self.format, self._attributes(found.result()))
+                table = self.mapper.effects_table()
+                bands = self.mapper.observed.bands
+                columns = [] if table is None else effect_variables(bands, *table)
+                about = self._attributes(found.result())
+                write_dataset(store / self._dataset, scratch, self.format, about, columns)
                 scratch.journal.add("dataset")
             picture = store / "overview.png"
             drawn = pool.submit(write_overview, picture, scratch, shown, self.identity, shares)

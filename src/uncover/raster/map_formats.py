@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -260,14 +260,69 @@ Format = Literal["zarr", "netcdf"]
 _CHUNK = 512
 
 
-def write_dataset(path: Path, scratch: Scratch, kind: Format, attributes: Mapping[str, Any]) -> None:
-    """Write all layers as one dataset, in place of what may lie there from a run that was stopped."""
+@dataclass(frozen=True)
+class Column:
+    """A small variable of a dataset with its attributes."""
+
+    name: str
+    axes: tuple[str, ...]
+    values: NDArray[Any]
+    attributes: Mapping[str, Any]
+
+
+def effect_variables(
+    bands: Sequence[str],
+    mean: NDArray[np.float64],
+    effects: Mapping[str, tuple[NDArray[np.float64], str]],
+) -> list[Column]:
+    """A digital effects table of the scene's mean, in the names of obsarray and of the UNC.
+
+    Of each effect the covariance between bands, and whether its errors are systematic or random between
+    pixels.
+    """
+    names = [f"u_{name.replace('-', '_')}" for name in effects]
+    title = "mean of the features at sampled pixels of the scene"
+    said = {"units": "1", "long_name": title, "unc_comps": names}
+    found = [
+        Column("band", ("band",), np.array(list(bands)), {"long_name": "name of the feature"}),
+        Column("scene_mean", ("band",), mean, said),
+    ]
+    for name, (covariance, between) in zip(names, effects.values(), strict=True):
+        u = np.sqrt(np.diagonal(covariance))
+        size = np.outer(u, u)
+        R = np.divide(covariance, size, out=np.eye(len(u)), where=size > 0)
+        np.fill_diagonal(R, 1.0)
+        matrix = f"err_corr_{name[2:]}"
+        entries: tuple[tuple[Any, str, list[str]], ...]
+        entries = (("band", "err_corr_matrix", [matrix]), (["y", "x"], between, []))
+        more: dict[str, Any] = {"units": "1", "pdf_shape": "gaussian"}
+        more["long_name"] = f"standard uncertainty by {name[2:].replace('_', ' ')}"
+        for i, (dims, form, params) in enumerate(entries, start=1):
+            for first, last in ((f"err_corr_{i}_", "dim"), (f"err_corr_dim{i}_", "name")):
+                more |= {f"{first}{last}": dims, f"{first}form": form}
+                more |= {f"{first}params": params} if params else {}
+        found.append(Column(name, ("band",), u, more))
+        found.append(Column(matrix, ("band", "band_2"), np.clip(R, -1, 1), {"units": "1"}))
+    return found
+
+
+def write_dataset(
+    path: Path,
+    scratch: Scratch,
+    kind: Format,
+    attributes: Mapping[str, Any],
+    table: Sequence[Column] = (),
+) -> None:
+    """Write all layers as one dataset, in place of what may lie there from a run that was stopped.
+
+    `table` has further variables, such as those of `effect_variables`.
+    """
     product = scratch.product
     if product.grid.transform[1] != 0 or product.grid.transform[3] != 0:
         raise SceneError("a CF dataset needs a grid that runs along its axes; this one is rotated, use cog")
     shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     opener = _open_zarr if kind == "zarr" else _open_netcdf
-    with opener(path, product, {"Conventions": "CF-1.11, ACDD-1.3", **attributes}) as arrays:
+    with opener(path, product, {"Conventions": "CF-1.11, ACDD-1.3", **attributes}, table) as arrays:
         for layer in product.layers:
             for name, band in _variables(layer):
                 for i in range(len(layer.bands)) if band is None else (band,):
@@ -338,7 +393,9 @@ def _shape(layer: Layer, band: int | None, grid: Grid) -> tuple[list[str], tuple
 
 
 @contextmanager
-def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _open_zarr(
+    path: Path, product: Product, attributes: Mapping[str, Any], table: Sequence[Column]
+) -> Iterator[Mapping[str, Any]]:
     require("zarr")
     import zarr
 
@@ -358,19 +415,24 @@ def _open_zarr(path: Path, product: Product, attributes: Mapping[str, Any]) -> I
     words = np.array(product.scheme.in_code_order().names)
     put_array(group, "class_name", words, ["class_name"], {"long_name": "name of the class"})
     put_array(group, "spatial_ref", np.int32(0), [], crs_attributes(product.grid))
+    for column in table:
+        put_array(group, column.name, column.values, list(column.axes), column.attributes)
     yield open_arrays(path, *names)
     zarr.consolidate_metadata(str(path), zarr_format=2)
 
 
 @contextmanager
-def _open_netcdf(path: Path, product: Product, attributes: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _open_netcdf(
+    path: Path, product: Product, attributes: Mapping[str, Any], table: Sequence[Column]
+) -> Iterator[Mapping[str, Any]]:
     require("h5netcdf", "h5py")
     import h5netcdf
 
     with h5netcdf.File(path, "w") as file:
         file.attrs.update({key: _plain(value) for key, value in attributes.items()})
         height, width = product.grid.shape
-        file.dimensions = {"y": height, "x": width, "class_name": product.classes}
+        lengths = {axis: n for each in table for axis, n in zip(each.axes, each.values.shape, strict=True)}
+        file.dimensions = {"y": height, "x": width, "class_name": product.classes, **lengths}
         for name, values in zip("xy", product.grid.axes(), strict=True):
             axis = file.create_variable(name, (name,), values.dtype, data=values)
             axis.attrs.update(axis_attributes(product.grid, name))
@@ -378,6 +440,13 @@ def _open_netcdf(path: Path, product: Product, attributes: Mapping[str, Any]) ->
         _text_variable(file, names)
         mapping = file.create_variable("spatial_ref", (), np.int32)
         mapping.attrs.update(crs_attributes(product.grid))
+        for column in table:
+            if column.values.dtype.kind == "U":
+                words, title = column.values.astype(object), column.attributes["long_name"]
+                _text_variable(file, words, column.name, title)
+                continue
+            made = file.create_variable(column.name, column.axes, column.values.dtype, data=column.values)
+            made.attrs.update(column.attributes)
         arrays = {}
         for layer in product.layers:
             for name, band in _variables(layer):
@@ -397,12 +466,14 @@ def _open_netcdf(path: Path, product: Product, attributes: Mapping[str, Any]) ->
         yield arrays
 
 
-def _text_variable(file: Any, names: NDArray[Any]) -> None:
+def _text_variable(
+    file: Any, names: NDArray[Any], name: str = "class_name", title: str = "name of the class"
+) -> None:
     import h5py
 
-    variable = file.create_variable("class_name", ("class_name",), h5py.string_dtype())
+    variable = file.create_variable(name, (name,), h5py.string_dtype())
     variable[...] = names
-    variable.attrs["long_name"] = "name of the class"
+    variable.attrs["long_name"] = title
 
 
 def _typed(key: str, value: Any, layer: Layer) -> Any:

@@ -337,6 +337,33 @@ class Mapper:
         total = whole.sum(axis=0)
         return np.asarray(whole * np.divide(measurement, total, out=np.zeros_like(total), where=total > 0))
 
+    def effects_table(self) -> tuple[NDArray[np.float64], dict[str, tuple[NDArray[np.float64], str]]] | None:
+        """Mean of the scene's features, and each effect's covariance there and its error between pixels.
+
+        Of the effects of worlds by regression on their draws, at sampled pixels; None where there are none.
+        """
+        columns, total, noise, n = self.effect_columns, 0.0, 0.0, 0
+        if not columns or self.observed.dates:
+            return None
+        for _, pixels, _ in self._samples(_EVERY):
+            values = pixels.realised().astype(np.float64)  # (world, feature, pixel)
+            known = np.asarray(np.isfinite(values).all(axis=(0, 1)))
+            total, n = total + values[:, :, known].sum(axis=2), n + int(known.sum())
+            if pixels.noise is not None:
+                noise = noise + pixels.noise.of_each(len(known))[known].sum(axis=0)
+        if not n:
+            return None
+        worlds = np.asarray(total) / n
+        mean = worlds.mean(axis=0)
+        Z = np.hstack(list(columns.values()))
+        ends = np.cumsum([z.shape[1] for z in columns.values()])
+        slope = np.split(np.linalg.pinv(Z) @ (worlds - mean), ends)
+        parts = {name: z @ b for (name, z), b in zip(columns.items(), slope, strict=False)}
+        found = {name: (np.asarray(e.T @ e / (len(e) - 1)), "systematic") for name, e in parts.items()}
+        if np.ndim(noise):
+            found["noise"] = np.asarray(noise) / n, "random"
+        return mean, found
+
     @cached_property
     def effect_columns(self) -> dict[str, NDArray[np.float64]]:
         """Draws of the effects of the worlds, for regressions on them."""
