@@ -191,3 +191,13 @@ def test_bad_queries(cli, url):
     assert "--bbox is 12 46 13 45; give WEST SOUTH EAST NORTH" in box.stderr
     assert "--max-cloud is 120" in cli("scenes", "--stac", url, *PLACE, "--max-cloud", "120", code=1).stderr
     assert "is no date" in cli("scenes", "--stac", url, *PLACE, "--dates", "spring", code=1).stderr
+
+
+def test_one_run_at_a_time_writes_items(tmp_path):
+    from uncover.files import only_run_in
+    from uncover.pipeline import write_items
+    from uncover.pipeline.catalogue import FoundItem
+
+    with only_run_in(tmp_path), pytest.raises(ValueError, match="wait for it"):
+        write_items([FoundItem({"id": "a", "properties": {}})], tmp_path)
+    assert not list(tmp_path.iterdir())

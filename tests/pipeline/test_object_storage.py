@@ -200,3 +200,12 @@ def test_a_product_that_could_not_be_sent_is_kept_and_sent_later(cli, s3, tmp_pa
     cli("map", model, scene, "--out", "here")
     assert s3.cat("land/later/class.tif") == (tmp_path / "here/class.tif").read_bytes()
     shutil.rmtree(tmp_path / "cache")
+
+
+def test_one_run_at_a_time_writes_to_an_address(cli, place, tmp_path):
+    from uncover.cli.far_files import _Goal
+
+    model = map_cases.save_model(tmp_path / "m.uncover", map_cases.fitted())
+    with _Goal(f"{BUCKET}/twice").alone():
+        said = cli("map", model, place.scenes[0], "--out", f"{BUCKET}/twice", code=1).stderr
+    assert f"writes {BUCKET}/twice; wait for it" in said and said.count("\n") == 1

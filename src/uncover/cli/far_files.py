@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ def with_far_files(callback: Callable[..., Any]) -> Callable[..., Any]:
         with ExitStack() as ends:
             goals = {name: _Goal(str(far[name])) for name in _OUTPUTS if name in far}
             for goal in goals.values():
+                ends.enter_context(goal.alone())
                 goal.check(bool(given.get("overwrite")), bool(given.get("resume")))
             fetched = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="uncover-")))
             near = {name: _near(name, value, fetched) for name, value in far.items() if name not in goals}
@@ -101,6 +102,13 @@ class _Goal:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "uncover" / "outputs"
         self.place = cache / hashlib.sha256(self.address.encode()).hexdigest()[:16] / name
 
+    def alone(self) -> AbstractContextManager[int]:
+        """Lock the place: one run of this machine at a time makes and sends what belongs there."""
+        from uncover.files import alone
+
+        remedy = "wait for it, or write somewhere else"
+        return alone(self.place.parent, lambda who: ValueError(f"{who} writes {self.address}; {remedy}"))
+
     def check(self, overwrite: bool, resume: bool) -> None:
         """Refuse an address that cannot be written to, or where something is, before the work."""
         from uncover.remote import files_in, remove, send
@@ -113,7 +121,6 @@ class _Goal:
             raise ValueError(
                 f"{self.address} exists already; replace it with --overwrite, or write somewhere else"
             )
-        self.place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile() as empty:  # what permissions do not tell is found out by trying
             send(Path(empty.name), f"{self.address}.partial")
             remove([f"{self.address}.partial"])

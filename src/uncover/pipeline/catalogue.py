@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from uncover.files import check_place, write_whole
+from uncover.files import check_place, only_run_in, write_whole
 from uncover.raster.errors import SceneError, require
 from uncover.raster.names import span
 from uncover.remote import beside
@@ -144,6 +144,7 @@ def write_items(items: Sequence[FoundItem], folder: str | Path) -> list[Path]:
         place.mkdir()
     check_place(place / "item.json")
     files = [place / f"{item.identity}.json" for item in items]
-    for file, item in zip(files, items, strict=True):
-        write_whole(file, json.dumps(item.content, indent=2, ensure_ascii=False) + "\n")
+    with only_run_in(place):
+        for file, item in zip(files, items, strict=True):
+            write_whole(file, json.dumps(item.content, indent=2, ensure_ascii=False) + "\n")
     return files

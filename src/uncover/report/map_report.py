@@ -322,8 +322,6 @@ def _none_words(summary: Summary) -> str:
 def _provenance_section(summary: Summary, hashes: Mapping[str, str]) -> Section:
     item, run = summary.item.get("properties", {}), summary.run
     made = {
-        "map made": run.get("began"),
-        "seconds": run.get("seconds"),
         "run": item.get("uncover:run"),
         "scene": item.get("uncover:scene"),
         "sensed": item.get("datetime"),
