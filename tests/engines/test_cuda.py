@@ -237,7 +237,8 @@ def test_entropy_given_drawn_models(owner, cupy):
     log_weight = np.log(rng.dirichlet(np.ones(K), D))
     X = classes.draw(rng, n)[:, 0]
     P = rng.dirichlet(np.ones(densities.n_classes), n)
-    models = DrawnModels(drawn.location, drawn.whitening, log_weight)
+    turned = np.linalg.qr(rng.normal(size=(p, p)))[0] @ drawn.whitening  # as drawn: no triangles
+    models = DrawnModels(drawn.location, turned, log_weight)
     found = entropy_given_draws(densities, cupy.asarray(X), cupy.asarray(P), models, 1.3)
     q = np.stack([drawn.squared_distance(X, d) for d in range(D)], axis=1)
     odds = Components(np.array(owner), 1.3).log_odds(log_weight - 0.5 * q)

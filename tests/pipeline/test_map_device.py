@@ -8,7 +8,7 @@ import pytest
 import rasterio
 
 from map_cases import fitted, reflectance, save_model, write_scene
-from uncover import BayesianClassifier, BayesianNB
+from uncover import BayesianClassifier, BayesianNB, BayesianQDA
 from uncover.cli import main
 
 try:
@@ -56,9 +56,10 @@ def test_a_cluster_is_another_place(scene, refused):
     assert "--device cuda computes on this machine" in refused(*on_device("--scheduler", "tcp://127.0.0.1:1"))
 
 
-def test_a_pool_of_models_has_no_kernel(scene, refused):
+def test_a_pool_needs_a_device_too(scene, refused, monkeypatch):
+    cupy_without_device(monkeypatch)
     save_model(scene / "model.uncover", fitted(n=60, cls=BayesianClassifier))
-    assert "--device cuda maps models of one kind" in refused(*on_device())
+    assert "--device cuda found no GPU of NVIDIA" in refused(*on_device())
 
 
 def test_independent_features_have_no_kernel(scene, refused, monkeypatch):
@@ -69,8 +70,10 @@ def test_independent_features_have_no_kernel(scene, refused, monkeypatch):
 
 
 @pytest.mark.skipif(DEVICES == 0, reason="there is no device with CuPy")
-def test_the_map_is_that_of_the_processor(scene, monkeypatch):
+@pytest.mark.parametrize("cls", [BayesianQDA, BayesianClassifier])
+def test_the_map_is_that_of_the_processor(scene, cls, monkeypatch):
     monkeypatch.chdir(scene)
+    save_model(scene / "model.uncover", fitted(n=60, cls=cls))
     for device in ("cpu", "cuda"):
         with pytest.raises(SystemExit) as stop:
             main(["map", "model.uncover", "scene.tif", "--device", device, "--out", device])

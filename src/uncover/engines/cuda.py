@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -19,7 +21,9 @@ from uncover.engines.class_densities import FastClassDensities
 TOLERANCE = 2e-5
 # Threads of a block and pixels of each of them; bytes of its shared memory.
 THREADS, PIXELS, SHARED_BYTES = 128, 2, 74 * 1024
-_TYPES = {"uint16": "unsigned short", "float32": "float", "float64": "double"}
+# Pixels of a block at least, where memory is short.
+_FEWEST = 1024
+TYPES = {"uint16": "unsigned short", "float32": "float", "float64": "double"}
 
 
 class Layers(NamedTuple):
@@ -109,6 +113,34 @@ def _of_samples(densities: FastClassDensities, X: Any, pairs: Pairs) -> tuple[_P
     return problem, cupy.empty((n, densities.n_classes), source.dtype)
 
 
+def log_joints_on_device(
+    densities: FastClassDensities, points: Any, pairs: Pairs, counts: NDArray[np.float64], out: Any
+) -> Any:
+    """Write log joints of the classes, (pair, class, pixel), of points (realisation, feature, pixel).
+
+    Returns the model part of the budget, (pixel,), where pairs count by ``counts``. In double precision.
+    """
+    problem = _of_points(densities, points, pairs)
+    return problem.log_joints(counts, out)
+
+
+def typicality_on_device(
+    densities: FastClassDensities, points: Any, pairs: Pairs, chosen: Any, *, per_class: bool
+) -> Any:
+    """p-values of some points, or of all: of the classes, (pixel, class), or the largest, (pixel,)."""
+    import cupy
+
+    problem, n = _of_points(densities, points, pairs), points.shape[-1]
+    out = cupy.zeros((n, densities.n_classes) if per_class else n, np.float32)
+    problem.typicality(chosen, out if per_class else None, None if per_class else out)
+    return out
+
+
+def _of_points(densities: FastClassDensities, points: Any, pairs: Pairs) -> _Problem:
+    n, p = points.shape[-1], densities.n_features
+    return _Problem(densities, pairs, points, n, (1, n, n * p), (None, None), None)
+
+
 def has_kernels(X: Any) -> bool:
     """Tell whether an array lies where the kernels run: CuPy's, or a tensor on a device, where CuPy is."""
     if type(X).__module__.split(".")[0] == "torch":
@@ -143,7 +175,12 @@ def check_cuda() -> None:
         ) from None
     try:
         found = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError:
+    except cupy.cuda.runtime.CUDARuntimeError as problem:
+        if "insufficient" in str(problem).lower():
+            raise ValueError(
+                "--device cuda: the driver of this machine is older than the CUDA that CuPy was built for; "
+                "renew the driver, install the build of CuPy for your CUDA, or leave out --device"
+            ) from None
         found = 0
     if not found:
         raise ValueError(
@@ -157,8 +194,52 @@ def layers_on_host(
     """:func:`summarise_on_device` of arrays of this machine, with layers on this machine."""
     import cupy
 
-    found = summarise_on_device(densities, cupy.asarray(planes), pairs, coefficients=coefficients)
-    return Layers(*(layer.get() for layer in found))
+    n = planes.shape[-1]
+
+    def some(rows: slice) -> list[Any]:
+        found = summarise_on_device(
+            densities, cupy.asarray(planes[..., rows]), pairs, coefficients=coefficients
+        )
+        return [layer.get() for layer in found]
+
+    parts = in_memory(some, n, n)
+    return Layers(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
+
+
+def in_memory(work: Callable[[slice], list[Any]], n: int, size: int) -> list[list[Any]]:
+    """Results of work on n pixels in blocks of a size, halved where memory of the device is short.
+
+    Each thread has a stream of its own: what one computes runs beside what others copy.
+    """
+    import cupy
+
+    found, start = [], 0
+    with _stream():
+        while start < n:
+            try:
+                found.append(work(slice(start, min(start + size, n))))
+            except cupy.cuda.memory.OutOfMemoryError:
+                cupy.get_default_memory_pool().free_all_blocks()
+                if size <= _FEWEST:
+                    raise ValueError(
+                        f"--device cuda: the free memory of the GPU does not suffice for {_FEWEST} pixels; "
+                        "close what else uses it, or leave out --device"
+                    ) from None
+                size = max(size // 2, _FEWEST)
+                continue
+            start += size
+    return found
+
+
+_of_thread = threading.local()
+
+
+def _stream() -> Any:
+    import cupy
+
+    if not hasattr(_of_thread, "stream"):
+        _of_thread.stream = cupy.cuda.Stream(non_blocking=True)
+    return _of_thread.stream
 
 
 @dataclass(frozen=True)
@@ -221,13 +302,32 @@ class _Problem:
         shared = held * self._bytes(each, given.kind)
         self._launch(self._kernel("typicality", single, True), given, arguments, chosen, shared, 1)
 
+    def log_joints(self, counts: NDArray[np.float64], out: Any) -> Any:
+        """Write log joints of the classes in each world, and return the model part of the budget."""
+        import cupy
+
+        given, densities = _Given.of(self.densities, False, False), self.densities
+        each, part = given.records[0].size, cupy.empty(self.count, np.float64)
+        held = self._held(each, given.kind)
+        lifts = densities.log_weight.max(axis=1)[self._worlds]
+        arguments = (
+            np.int64(self.count), given.records[self._worlds], np.int32(len(self._worlds)), np.int32(held),
+            cupy.asarray(lifts), cupy.asarray(counts), out, part,
+        )  # fmt: skip
+        kernel = self._kernel("log_joints", False, True)
+        self._launch(kernel, given, arguments, None, held * self._bytes(each, given.kind), 1)
+        return part
+
     def given_draws(self, P: Any, drawn: DrawnModels, temperature: float) -> Any:
         """Entropy of the class given each of some drawn models, averaged by what they say of the pixel."""
         import cupy
 
         given = _Given.of(self.densities, False, False)
-        shift = drawn.whitening @ (drawn.location - given.near)[..., None]
-        rows = _rows_of(drawn.whitening, shift[..., 0])
+        # Lower triangles that give the same distances.
+        triangles = np.asarray(np.linalg.qr(drawn.whitening[..., ::-1], mode="r"))
+        whitening = triangles[..., ::-1, ::-1]
+        shift = whitening @ (drawn.location - given.near)[..., None]
+        rows = _rows_of(whitening, shift[..., 0])
         record = cupy.asarray(_odd(_in_fours(drawn.log_weight[..., None]), rows))
         each, out = record[0].size, cupy.empty(self.count, np.float64)
         held = self._held(each, given.kind, len(record))
@@ -273,7 +373,7 @@ class _Problem:
             "COMMON": int(densities.between is not None),
             "APART": int(densities.typical is not None),
             "SINGLE": int(single),
-            "IN": _TYPES[str(self.source.dtype)],
+            "IN": TYPES[str(self.source.dtype)],
             "PX": PIXELS if single else 1,
             "ADJACENT": int(self.strides[1] == 1),
             "ALL": int(layers),
@@ -350,12 +450,21 @@ def _given(densities: FastClassDensities, single: bool, rounded: bool, device: i
     tails = _in_fours(np.stack([1.0 / typical.dof, 0.5 * typical.dof], -1), tail)
     scale, table = typical.p_value_tables if p % 2 else (np.zeros((1, K)), np.zeros((1, K, 2)))
     whole = _odd(tails, _rows(typical, moved))
-    return _Given(
+    found = _Given(
         kind, near, cupy.asarray(_odd(*record).astype(kind)), cupy.asarray(whole.astype(kind)),
         whole.shape[-1] if typical is not densities else _odd(tails).shape[-1],
         cupy.asarray(_bounds(densities).astype(kind)), cupy.asarray(table.astype(np.float32)),
         cupy.asarray(scale.astype(np.float32)),
     )  # fmt: skip
+    settle()
+    return found
+
+
+def settle() -> None:
+    """Wait for copies to the device, which other threads use on streams of their own."""
+    import cupy
+
+    cupy.cuda.get_current_stream().synchronize()
 
 
 def _rows(densities: ClassDensities, moved: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -399,6 +508,16 @@ def _bounds(densities: FastClassDensities) -> NDArray[np.float64]:
         away = np.sqrt((apart**2).sum((-2, -1))).max(axis=0)
     alike = (typical.dof == typical.dof[0]).all(axis=0)
     return np.stack([np.where(alike, 0.999 * root, 0.0), away], axis=-1)
+
+
+@cache
+def pool_kernel(name: str, **numbers: Any) -> Any:
+    """A kernel of pool.cu, compiled with these macros."""
+    import cupy
+
+    code = resources.files("uncover.engines").joinpath("pool.cu").read_text("utf-8")
+    head = "".join(f"#define {key} {value}\n" for key, value in numbers.items())
+    return cupy.RawKernel(head + code, name, options=("--std=c++14",))
 
 
 @cache

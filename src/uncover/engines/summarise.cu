@@ -207,7 +207,7 @@ __device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total,
     }
 #endif
     total.inner += inner;
-    REAL h = max(inner, REAL(1e-30));
+    REAL h = max(inner, REAL(SINGLE ? 1e-30 : 1e-300));
     total.model += h * (1 - exponential(-REAL(0.5) * information * inverse(h)));
 #pragma unroll
     for (int k = 0; k < K; k++) total.nearest[k] = min(total.nearest[k], q[k]);
@@ -465,6 +465,58 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (largest) largest[at] = most;
     }
 }
+
+#if ALL
+// Log joints of the classes in each world, (world, class, pixel), whose records lack lifts[w]; and the model part of
+// the budget, by how much the worlds count in it: (pixel,).
+extern "C" __global__ void __launch_bounds__(THREADS)
+    log_joints(SOURCE, const long count, const REAL *records, const int worlds, const int held, const REAL *lifts,
+               const REAL *counts, float *out, double *part) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const Source source = MAKE_SOURCE;
+    REAL *shared = reinterpret_cast<REAL *>(memory);
+    const long step = long(gridDim.x) * blockDim.x;
+    REAL centre[P];
+#pragma unroll
+    for (int j = 0; j < P; j++) centre[j] = source.features[2 * P + j];
+    for (long first = long(blockIdx.x) * blockDim.x; first < count; first += step) {
+        long at = min(first + threadIdx.x, count - 1);
+        REAL raw[P], x[1][P], model = 0;
+        for (int begin = 0; begin < worlds; begin += held) {
+            int here = min(held, worlds - begin);
+            __syncthreads();
+            copy(records, begin, here, K * RECORD, K * RECORD, shared);
+            __syncthreads();
+            for (int r = 0; r < here; r++) {
+                const REAL *world = shared + r * K * RECORD;
+                REAL q[K], joint[K], odds[C], share[K];
+                read(source, at, source.realisations ? source.realisations[begin + r] : 0, raw);
+                correct(raw, nullptr, centre, x[0]);
+#pragma unroll
+                for (int k = 0; k < K; k++) {
+                    REAL far[1];
+                    distance<1>(world + k * RECORD + ROWS, x, far);
+                    q[k] = far[0];
+                    joint[k] = world[k * RECORD + LOG_WEIGHT] -
+                               world[k * RECORD + SLOPE] * log_one_plus(q[k] * world[k * RECORD + INVERSE_DOF]);
+                }
+                log_odds_of_classes(joint, odds, share);
+                if (counts[begin + r] != 0) {
+                    Totals one = {};
+                    int best;
+                    add(world, q, one, best);
+                    model += counts[begin + r] * one.model;
+                }
+                if (first + threadIdx.x < count)
+#pragma unroll
+                    for (int c = 0; c < C; c++)
+                        out[(long(begin + r) * C + c) * count + at] = odds[c] + lifts[begin + r];
+            }
+        }
+        if (first + threadIdx.x < count) part[at] = model;
+    }
+}
+#endif
 
 // Log odds of the classes of one pixel by one draw of their components: log weight, and the rows of the whitening.
 #define DRAW_ROWS 4

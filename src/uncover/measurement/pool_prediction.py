@@ -422,11 +422,16 @@ class PoolPrediction:
 
     def _informed(self, n: int) -> tuple[NDArray[np.intp], Array]:
         """Views of n that tell what parameters are worth, which varies little between them; their weights."""
-        if self.nodes is not None and n > 1:
-            return self.nodes.worlds, self.nodes.weights.mean(0)
         few = self.noisy or (self.quick and self.pool.realisations == "shared")  # its worlds have own models
-        views = np.arange(0, n, _OF_INFORMATION if few else 1)
-        return views, np.full(len(views), 1.0 / len(views))
+        return informed_views(n, self.nodes, few)
+
+
+def informed_views(n: int, nodes: Nodes | None, few: bool) -> tuple[NDArray[np.intp], Array]:
+    """Views of n that tell what parameters are worth, and their weights: nodes, a few of them, or all."""
+    if nodes is not None and n > 1:
+        return nodes.worlds, nodes.weights.mean(0)
+    views = np.arange(0, n, _OF_INFORMATION if few else 1)
+    return views, np.full(len(views), 1.0 / len(views))
 
 
 def _lacks_features(X: NDArray[Any]) -> NDArray[np.bool_]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.streams import stream
+from uncover.engines.cuda import in_memory
 from uncover.measurement.observation import Observation
 from uncover.measurement.pool_prediction import ASKED_QUICKLY, Nodes, PoolPrediction
 from uncover.measurement.predictor import Predictor
@@ -17,6 +20,9 @@ from uncover.models.pool import Pool
 from uncover.models.realisations import Structure
 from uncover.models.record import FittedEstimator, ModelRecord, record_of
 
+if TYPE_CHECKING:
+    from uncover.measurement.device_pool import DevicePool
+
 Array = NDArray[np.float64]
 
 # Draws of class models and of true values behind the budget of a pixel.
@@ -24,6 +30,8 @@ MAP_DRAWS = (100, 256)
 # Of many worlds, members that are not Gaussian are read in as few as suffice: so many are tried, on so many
 # pixels of a unit, none of which may get a probability that differs by more than this.
 _NODES, _TRIED, TOLERANCE = (5, 9, 13), 512, 1e-3
+# The same on a graphics processor: this share of so many pixels may differ by more.
+_TRIED_ON_DEVICE, _FEW = 4096, 1e-3
 # Numbers (float64) that one block of pixels may need, and pixels of a block at least.
 _BLOCK_NUMBERS, _FEWEST = 1 << 21, 64
 
@@ -32,25 +40,32 @@ class PoolSummariser(PlaneReader):
     """Layers of a map by a pool, block by block; ``paired``: of the scene that trained it."""
 
     n_true_values = None  # the measurement part is no sum over points
-    approximation = (  # for the record of a map
-        f"kernels in single precision; of more than {_NODES[0]} worlds, trees and kernels in the fewest of "
-        f"{', '.join(map(str, _NODES))} or all that keep the probabilities of {_TRIED} pixels of a unit "
-        f"within {TOLERANCE:g}; {ASKED_QUICKLY} draws of a true value; model part in closed form"
-    )
 
-    def check_device(self, n_realisations: int, *, noisy: bool) -> None:
-        """Refuse a graphics processor: the members of a pool have no kernels for it."""
-        raise ValueError(
-            "--device cuda maps models of one kind (uncover fit --model qda, lda or mda), not a pool of "
-            "several; leave it out"
+    def __init__(self, pool: Pool, *, paired: bool = True, device: str = "cpu") -> None:
+        self.value = self.pool = pool
+        self.paired, self.device = paired, device
+        tried = f"of {1 - _FEW:.1%} of {_TRIED_ON_DEVICE}" if device == "cuda" else f"of {_TRIED}"
+        self.approximation = (
+            f"kernels in single precision; of more than {_NODES[0]} worlds, trees and kernels in the fewest "
+            f"of {', '.join(map(str, _NODES))} or all that keep the probabilities {tried} pixels of a unit "
+            f"within {TOLERANCE:g}; {ASKED_QUICKLY} draws of a true value; model part in closed form"
         )
 
-    def __init__(self, pool: Pool, *, paired: bool = True) -> None:
-        self.value = self.pool = pool
-        self.paired = paired
+    @cached_property
+    def on_device(self) -> DevicePool:
+        """The pool on a graphics processor."""
+        from uncover.measurement.device_pool import DevicePool
+
+        return DevicePool(self.pool, self.paired)
+
+    def check_device(self, n_realisations: int, *, noisy: bool) -> None:
+        """Refuse a graphics processor where there is none, or where its kernels do not reach."""
+        self.on_device.check(n_realisations, noisy=noisy)
 
     def _summarise(self, given: Planes) -> PixelSummary:
         given, R = given.marked(), len(given)
+        if self.device == "cuda" and not np.isnan(given.numbers).any():
+            return self._summarise_on_device(given)
         p, n = given.numbers.shape[1:]
         drawn = given.noise is not None or given.systematic is not None or bool(np.isnan(given.numbers).any())
         numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (ASKED_QUICKLY if drawn else 1)
@@ -69,18 +84,58 @@ class PoolSummariser(PlaneReader):
 
         Worlds lie along the line on which they differ most: mostly one effect makes them, and smoothly.
         """
-        mean = values.mean(axis=2, dtype=np.float64)  # (world, feature)
-        apart = (mean - mean.mean(0)) / np.maximum(values.std(axis=(0, 2)), np.finfo(np.float32).tiny)
-        place = apart @ np.linalg.svd(apart, full_matrices=False)[2][0]
-        if len(np.unique(place)) < len(place):
+        place = _along(values)
+        if place is None:
             return None
         seen = Observation(np.moveaxis(values, 2, 0))
-        exact = self._predict(seen).probability()
-        for n in (n for n in _NODES if n < len(mean)):
+        return self._fewest(place, lambda nodes: self._predict(seen, nodes).probability(), classes=1)
+
+    def _fewest(
+        self, place: Array, probability: Callable[[Nodes | None], Any], classes: int, few: float = 0.0
+    ) -> Nodes | None:
+        """The fewest worlds along a line at which probabilities are those of all, but for few pixels.
+
+        ``classes`` is the axis of these in what ``probability`` returns.
+        """
+        exact = probability(None)
+        for n in (n for n in _NODES if n < len(place)):
             nodes = Nodes.along(place, n)
-            if np.abs(self._predict(seen, nodes).probability() - exact).max() <= TOLERANCE:
+            apart = abs(probability(nodes) - exact).max(axis=classes)
+            if int((apart > TOLERANCE).sum()) <= few * apart.size:
                 return nodes
         return None
+
+    def nodes_on_device(self, given: Planes) -> Nodes | None:
+        """The fewest worlds at which the device has to read some of the pixels, None for all."""
+        pool, R, n = self.on_device, len(given), given.numbers.shape[2]
+        some = given.pixels(stream(0, "pixels tried").permutation(n)[:_TRIED_ON_DEVICE])
+        if self.pool.realisations != "pooled" or _NODES[0] >= R or (place := _along(some.values)) is None:
+            return None
+
+        def probability(nodes: Nodes | None) -> Array:
+            def work(rows: slice) -> list[Any]:
+                views = pool.views(some.numbers[:, :, rows], some.coefficients)
+                return [pool.layers(views, nodes, typicality=False).rows[:-6].get()]
+
+            return np.concatenate([part for (part,) in in_memory(work, some.numbers.shape[2], n)], axis=1)
+
+        return self._fewest(place, probability, 0, _FEW)
+
+    def _summarise_on_device(self, given: Planes) -> PixelSummary:
+        """The same on a graphics processor, in single precision."""
+        pool, R, n = self.on_device, len(given), given.numbers.shape[2]
+
+        def work(rows: slice) -> list[Any]:
+            block = given.pixels(rows)
+            found = pool.layers(pool.views(block.numbers, block.coefficients), nodes)
+            return [part.get() for part in found]
+
+        nodes = self.nodes_on_device(given)
+        parts = in_memory(work, n, pool.block(R))
+        each, worlds, typicality = (np.concatenate(one, axis=-1) for one in zip(*parts, strict=True))
+        probability, layers, disagreement = each[:-6], each[-6:-1], each[-1]
+        best = probability.argmax(axis=0).astype(np.uint8)
+        return PixelSummary(probability, np.vstack([layers, typicality]), disagreement, worlds, best)
 
     def n_worlds(self, n_realisations: int) -> int:
         """Number of worlds in which pixels get a class: as many as a Gaussian member reads."""
@@ -105,6 +160,14 @@ class PoolSummariser(PlaneReader):
         return PixelSummary(P.T, np.stack(parts), (worlds != best).mean(axis=0), worlds, best)
 
 
+def _along(values: NDArray[Any]) -> Array | None:
+    """Places of worlds along the line on which they differ most; None where two have the same."""
+    mean = values.mean(axis=2, dtype=np.float64)  # (world, feature)
+    apart = (mean - mean.mean(0)) / np.maximum(values.std(axis=(0, 2)), np.finfo(np.float32).tiny)
+    place = apart @ np.linalg.svd(apart, full_matrices=False)[2][0]
+    return place if len(np.unique(place)) == len(place) else None
+
+
 AnySummariser = Summariser | PoolSummariser
 
 
@@ -119,5 +182,5 @@ def make_summariser(
     """Return what reads pixels with a fitted value, or with a model that has one."""
     value = model if isinstance(model, GaussianClasses | Pool) else record_of(model).model_
     if isinstance(value, Pool):
-        return PoolSummariser(value, paired=paired)
+        return PoolSummariser(value, paired=paired, device=device)
     return Summariser(value, paired=paired, method=method, n_true_values=n_true_values, device=device)

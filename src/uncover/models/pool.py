@@ -388,8 +388,16 @@ def share_of(part: Array, whole: Array) -> Array:
 
 
 def _spread(probability: Array) -> Array:
-    """1 − Σ_k P_k², by which information is half the variance of log densities: (...)."""
-    return np.asarray(1.0 - (probability**2).sum(-1))
+    """1 − Σ_k P_k², by which information is half the variance of log densities: (...).
+
+    From what the other classes leave to the most probable one: near 1 the difference would have no digits.
+
+    >>> _spread(np.array([[0.5, 0.5], [1.0, 1e-20]]))
+    array([5.e-01, 2.e-20])
+    """
+    others = np.sort(probability, axis=-1)[..., :-1]
+    rest = others.sum(-1)
+    return np.asarray(rest * (2.0 - rest) - (others**2).sum(-1))
 
 
 def local_weights(weights: Array, gate: Array) -> Array:

@@ -58,7 +58,7 @@ class MapOptions:
     method
         Pixels whose noise is known: "fast" by the Student t of matched covariance, or "exact".
     device
-        "cpu", or "cuda" to compute on a GPU of NVIDIA; probabilities agree to 1e-5.
+        "cpu", or "cuda" to compute on a GPU of NVIDIA; probabilities agree to 1e-5, of a pool to 1e-3.
     unknown_share
         Share of pixels of none of the classes: a number in [0, 1], or "estimate" for that of the scene. The
         map then has the probability of none of the classes as a further layer; None: it has not.
