@@ -56,11 +56,15 @@ def read(path):
         return file.read()
 
 
+def published(options):
+    """The model to fit where options name none."""
+    return () if "--model" in options else ("--model", "published")
+
+
 def fit(run, samples, *more):
     result = run(
         "fit",
-        "--model",
-        "published",
+        *published(more),
         samples,
         "--class-field",
         "class",
@@ -231,8 +235,7 @@ def test_info_describes(cls, rng, tmp_path):
 def test_what_cannot_be_is_said_in_one_line(run, samples, fitting, words):
     result = run(
         "fit",
-        "--model",
-        "published",
+        *published(fitting),
         samples,
         "--class-field",
         "class",
@@ -253,7 +256,7 @@ def test_what_cannot_be_is_said_in_one_line(run, samples, fitting, words):
 )
 def test_the_recommended_model_maps_with_noise_and_without_bands(run, samples, scene, options):
     given = ("--class-field", "class", "--level", "L2A", "--out", "m.uncover", "--model", "recommended")
-    assert run("fit", "--model", "published", samples, *given).exit_code == 0
+    assert run("fit", samples, *given).exit_code == 0
     with open("noise.csv", "w") as file:
         file.write("band,u\n" + "\n".join(f"{band},0.01" for band in BANDS))
     result = run("map", "m.uncover", scene, "--out", "map", *options)
