@@ -420,7 +420,7 @@ def _model(folder):
         except ModelFileError as error:
             refused = error
             continue
-        except ValueError:  # the forger's
+        except (ValueError, RecursionError):  # the forger's
             continue
         try:
             model = load_fitted(folder / "forged.uncover")
