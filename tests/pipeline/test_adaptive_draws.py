@@ -1,15 +1,19 @@
 """The number of worlds by the adaptive procedure: blocks that hold each other, and what is stable."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from test_effects import ALL, scene
 
 from fit_cases import safe_with_labels
-from uncover.pipeline import MapOptions, realise_scene
+from uncover.pipeline import MapOptions, RealiseOptions, realise_scene
 from uncover.pipeline.adaptive_draws import AdaptiveDraws
+from uncover.pipeline.prepared_map import _Again
+from uncover.pipeline.scene_sources import SourceOptions
 from uncover.raster import SceneError
+from uncover.raster.mapper import Reader
 
 pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
 
@@ -54,6 +58,18 @@ def test_more_digits_take_more_blocks_and_too_many_are_refused(rng):
         MapOptions(digits=4)
 
 
+def test_a_scene_that_is_read_in_the_worlds_of_the_training_has_no_free_number_of_them():
+    source = SourceOptions(realise=RealiseOptions(aod=0.1))
+    model = SimpleNamespace(realisations="shared", model_=SimpleNamespace(n_realisations=25))
+    mapper = SimpleNamespace(reader=Reader(paired=True), observed=SimpleNamespace(identity="S2A"))
+    with pytest.raises(SceneError) as caught:
+        _Again(None, model, MapOptions(source=source, digits=1), mapper.reader, None).check(mapper)
+    assert str(caught.value) == (
+        "scene S2A trained the model, and is read in the worlds that did; --draws auto is for other scenes: "
+        "give --draws 25"
+    )
+
+
 def test_a_map_with_enough_worlds_states_them(run, refused, tmp_path):
     tree, maps, _ = safe_with_labels(tmp_path, "L1C_03.01")
     worlds = ("--aod", 0.12, "--effects", "aod,ozone")
@@ -76,3 +92,5 @@ def test_a_map_with_enough_worlds_states_them(run, refused, tmp_path):
     assert "--draws came without --aod or --product-aod" in words
     wrong = run("map", "m.uncover", tree.path, *worlds, "--draws", "many", "--out", "none")
     assert wrong.exit_code == 2 and "'many' is no number; give one, or auto, or auto:2" in wrong.stderr
+    words = refused("map", "m.uncover", tree.path, tree.path, *worlds, "--draws", "auto", "--out", "none")
+    assert "2 tiles make one map, and --draws auto may need another number of worlds in each" in words

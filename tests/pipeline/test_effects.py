@@ -81,6 +81,19 @@ def test_an_effect_that_is_left_out_leaves_the_others_as_they_were(method):
     assert alone == {"aod": whole["aod"]}
 
 
+@pytest.mark.parametrize(
+    ("words", "effects", "models"),
+    [
+        ("there is no aerosol model 'volcanic'; choose among ", ("aerosol-model",), ("urban", "volcanic")),
+        ("--aerosol-models urban came, and --effects aod does not draw it; add ", ("aod",), ("urban",)),
+    ],
+)
+def test_aerosol_models_that_cannot_be_drawn_are_refused(words, effects, models):
+    with pytest.raises(ValueError, match=words) as caught:
+        RealiseOptions(aod=0.1, effects=effects, aerosol_models=models)
+    assert "\n" not in str(caught.value)
+
+
 def test_the_design_is_even_in_each_effect_and_between_them():
     names, n = DIMENSIONS[:-1], 64  # kinds of aerosol have an order of their own
     quantities = [Quantity(name, 0.0, 1.0, lowest=-np.inf) for name in names]

@@ -1,6 +1,7 @@
 """Errors of single pixels beside worlds: the sensor's noise, files, what counts twice, in fit and map."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from uncover.atmosphere import State
 from uncover.measurement.effects_table import EffectsTable
 from uncover.measurement.radiometry import Radiometry
 from uncover.measurement.summary import corrected
-from uncover.pipeline import RealiseOptions, realise_scene
+from uncover.pipeline import MapOptions, RealiseOptions, realise_scene
 from uncover.pipeline.map_product import MapProduct
+from uncover.pipeline.prepared_map import PreparedMap
 from uncover.pipeline.scene_sources import SourceOptions, observe
 from uncover.raster import SceneError, UncertaintyOptions, Window, open_scene
 from uncover.raster.tiles import TileCache
@@ -145,7 +147,7 @@ def test_a_dataset_has_its_own_effects_table(run, tmp_path):
     np.testing.assert_allclose(found["zarr"]["aod"], pixels.std(axis=0, ddof=1)[places], rtol=0.1)
 
 
-def test_the_measurement_part_is_split_by_effect_in_every_format(run, tmp_path):
+def test_the_measurement_part_is_split_by_effect_in_every_format(run, monkeypatch, tmp_path):
     tree, maps, _ = safe_with_labels(tmp_path, "L1C_03.01")
     worlds = ("--aod", 0.12, "--draws", 4, "--effects", "aod,ozone")
     fit = ("--labels", maps[0], "--scheme", "ukceh-lulucf", "--model", "published", "--count", 2000)
@@ -172,3 +174,20 @@ def test_the_measurement_part_is_split_by_effect_in_every_format(run, tmp_path):
     assert shown["measurement_aod"].about["title"] == "… from the measurement: aod"
     refused = run("map", "m.uncover", tree.path, "--shares", "--out", "none")
     assert refused.exit_code == 1 and len([x for x in refused.stderr.splitlines() if "Error" in x]) == 1
+    drawn = RealiseOptions(effects=("aod", "ozone"), aod=0.12, draws=25, blocks=(0, 1))
+    options = MapOptions(source=SourceOptions(realise=drawn), shares=True, paired=False)
+    check_memory_of_split(PreparedMap.of(tmp_path / "m.uncover", tree.path, options).mapper, monkeypatch)
+
+
+def check_memory_of_split(mapper, monkeypatch, n=500):
+    """Few pixels are in memory in all of their worlds, and the split is the same."""
+    reading, found = mapper.read(0), []
+    pixels = reading.pixels(next(iter(reading.parts(reading.complete)))[:n])
+    for limit in (1 << 20, 1 << 30):
+        monkeypatch.setattr("uncover.raster.mapper.SPLIT_BYTES", limit)
+        tracemalloc.start()
+        found.append((mapper._shares(pixels, None, np.ones(n)), tracemalloc.get_traced_memory()[1]))
+        tracemalloc.stop()
+    (few, little), (whole, much) = found
+    np.testing.assert_allclose(few, whole, rtol=1e-9, atol=1e-12)
+    assert little < 3 << 20 < much, (little, much)

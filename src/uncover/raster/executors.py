@@ -14,7 +14,7 @@ from uncover.raster.cluster import computed, in_turn
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Mapper, Parts
 from uncover.raster.observed import ObservedScene
-from uncover.raster.product import CHUNK, UNIT, Product, Unit
+from uncover.raster.product import CHUNK, SPLIT_BYTES, UNIT, Product, Unit
 from uncover.raster.tiles import GDAL_CACHE_BYTES
 
 MEGABYTE = 1 << 20
@@ -141,7 +141,7 @@ class ComputePlan:
             4 * observed.realisations * len(observed.bands)
             + 8 * product.classes * (2 * len(observed.bands) + 16)
             + product.worlds
-        )
+        ) + (3 * SPLIT_BYTES if product.share_names else 0)
         fixed = GDAL_CACHE_BYTES + 16 * MEGABYTE
         wanted = threads or len(os.sched_getaffinity(0))
         for count in range(wanted, 0, -1):

@@ -17,7 +17,7 @@ from uncover.raster.grid import Grid, Window
 from uncover.raster.observed import ObservedScene, Pixels, WindowReading
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.pixel_kernels import add_areas, mark, put
-from uncover.raster.product import AREA_ROWS, Product, Thresholds, Unit
+from uncover.raster.product import AREA_ROWS, SPLIT_BYTES, Product, Thresholds, Unit
 from uncover.raster.quality import FLAGGED, Quality, without
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
@@ -320,18 +320,26 @@ class Mapper:
     ) -> NDArray[Any]:
         """Parts of the measurement part: of each effect of the worlds, and of the noise of single pixels.
 
-        (effect, pixel), in nats. Knowing the world comes first: noise has what is then left.
+        (effect, pixel), in nats. Knowing the world comes first: noise has what is then left. Few pixels are
+        in memory in all of their worlds at a time.
         """
+        from uncover.bayes.class_densities import slices
         from uncover.measurement.prediction import predict
-        from uncover.measurement.summary import Planes
 
-        given = Planes(pixels.planes, pixels.coefficients, pixels.noise, self.observed.systematic, features)
         model, paired = self.model.model_, self.reader.paired
-        found = predict(model, given.marked().observation, paired=paired, method="fast").by_view()
-        found = found.reshape(len(found), len(given), -1, found.shape[2]).mean(
-            axis=2
-        )  # of draws of true values
-        told = shares_of_information(found.transpose(1, 2, 0), self.effect_columns)
+        each = self.observed.realisations * len(self.observed.bands)
+        each += (
+            max(self.product.worlds, self.observed.realisations)
+            * self.product.classes
+            * (2 * len(self.effect_columns) + 4)
+        )
+        told = np.empty((len(self.effect_columns), len(measurement)))
+        for part in slices(len(measurement), max(1, SPLIT_BYTES // (8 * each))):
+            given = self._planes(pixels, features, part)
+            found = predict(model, given.observation, paired=paired, method="fast").by_view()
+            # Draws of true values are averaged.
+            found = found.reshape(len(found), len(given), -1, found.shape[2]).mean(axis=2)
+            told[:, part] = shares_of_information(found.transpose(1, 2, 0), self.effect_columns)
         noise = np.maximum(measurement - told.sum(axis=0), 0.0)
         whole = np.vstack([told, noise]) if "noise" in self.product.share_names else told
         total = whole.sum(axis=0)

@@ -19,6 +19,8 @@ DType = Literal["uint16", "float32"]
 UNIT = 256
 #: Pixels that are computed in one call, at most. Part of the definition, as the unit is.
 CHUNK = 16384
+#: Bytes of the numbers of all worlds that are in memory together where the measurement part is split.
+SPLIT_BYTES = 32 << 20
 #: One step of a layer stored in whole numbers, and the number that means "none".
 QUANTUM = 1e-4
 NOTHING = 65535
