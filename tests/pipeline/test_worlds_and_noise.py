@@ -33,7 +33,8 @@ def stated(path, name="gain", between_pixels="random", u=0.01):
 
 @pytest.mark.parametrize("level", ["L1C", "L2A"])
 def test_noise_of_the_sensor_is_that_of_the_surface_by_finite_differences(level):
-    observed = observe(scene(level, aot=0.15), SourceOptions(realise=ALL))
+    sensor = ALL.__class__(effects=("radiometry",), aod=0.15, altitude=0.3, draws=6)
+    observed = observe(scene(level, aot=0.15), SourceOptions(realise=sensor))
     realised, window = observed.source, Window(4, 100, 8, 40)
     reading = observed.read(window)
     part = next(iter(reading.parts(reading.complete)))
@@ -73,6 +74,7 @@ def test_a_file_adds_to_the_worlds_as_errors_of_the_scene_s_own_values(tmp_path)
         ("aerosol kind", ("aerosol-model",), "--effects draws aerosol-model"),
         ("O3 column", ("ozone",), "--effects draws ozone"),
         ("L1C noise", ("radiometry",), "--effects draws radiometry"),
+        ("u_geolocation", ("geolocation",), "--effects draws geolocation"),
     ],
 )
 def test_effects_that_count_twice_are_refused(tmp_path, name, effects, words):

@@ -213,7 +213,7 @@ _world_options = _stacked(
         "--effects",
         metavar="NAMES",
         help="Effects that are drawn in worlds, of aod, water-vapour, ozone, altitude, radiometry, "
-        "aerosol-model; or all (default: aod).",
+        "aerosol-model, geolocation (of single pixels); or all (default: aod).",
     ),
     click.option(
         "--aerosol-models",
@@ -243,6 +243,13 @@ _world_options = _stacked(
         type=float,
         metavar="KM",
         help="Its standard uncertainty, for that of the pressure (default: 0.08 km, which is 1 %).",
+    ),
+    click.option(
+        "--geolocation-uncertainty",
+        type=float,
+        metavar="METRES",
+        help="Standard uncertainty of where a pixel lies (default: 1.5 m; 3 m for products without geometric "
+        "refinement).",
     ),
     click.option(
         "--dem",
@@ -475,7 +482,7 @@ def _optional_worlds(given: dict[str, Any]) -> RealiseOptions | None:
         "dem",
         "angles",
     )
-    uncertain = ("aod", "altitude", "water_vapour", "ozone")
+    uncertain = ("aod", "altitude", "water_vapour", "ozone", "geolocation")
     why = "without --aod or --product-aod, which draw worlds; give one of these, or leave it out"
     refuse(why, *details, *uncertain, *(f"{name}_uncertainty" for name in uncertain))
     return None

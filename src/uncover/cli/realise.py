@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _OF_THE_TABLE = (
     *("altitude", "dem", "water_vapour", "ozone", "effects", "product_aod_value"),
     "aerosol_models",
-    *("altitude_uncertainty", "water_vapour_uncertainty", "ozone_uncertainty"),
+    *("altitude_uncertainty", "water_vapour_uncertainty", "ozone_uncertainty", "geolocation_uncertainty"),
 )
 _OF_SEN2COR = ("sen2cor", "workers", "dry_run", "keep_products")
 _OF_DRAWS = ("aod", "aod_uncertainty", "draws", "draw_method", "impossible", "seed", "product_aod")

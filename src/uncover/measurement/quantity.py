@@ -195,6 +195,7 @@ EFFECTS: dict[str, tuple[str, ...]] = {
     "altitude": ("height",),
     "radiometry": (*SCENE_FACTORS, *SATELLITE_FACTORS),
     "aerosol-model": ("aerosol_model",),
+    "geolocation": (),  # errors of single pixels alone: nothing is drawn
 }
 DIMENSIONS = tuple(name for names in EFFECTS.values() for name in names)
 #: Dimensions of the sequence that the design is made of. More would change every world that was ever drawn:

@@ -23,7 +23,7 @@ from uncover.measurement.quantity import (
     draw_together,
     water_vapour_uncertainty,
 )
-from uncover.measurement.radiometry import SATELLITE_FACTORS, Radiometry
+from uncover.measurement.radiometry import REFINED, SATELLITE_FACTORS, Radiometry
 from uncover.raster.align import align_raster
 from uncover.raster.angles import AngleGrids
 from uncover.raster.cube import Cube, CubeBlock, CubeLayout, time_text, write_cube
@@ -52,6 +52,7 @@ _UNCERTAINTIES = {
     "water-vapour": "water_vapour_uncertainty",
     "ozone": "ozone_uncertainty",
     "altitude": "altitude_uncertainty",
+    "geolocation": "geolocation_uncertainty",
 }
 
 
@@ -96,6 +97,8 @@ class RealiseOptions:
         Models of 6S, of which the effect "aerosol-model" draws one for each world, with equal probability.
     altitude_uncertainty, water_vapour_uncertainty, ozone_uncertainty
         Standard uncertainties in the same units. That of the altitude stands for the pressure at the ground.
+    geolocation_uncertainty
+        Of the place of a pixel, along rows and along columns, in metres; 1.5 where it is None.
     angles
         Sun zenith, view zenith and relative azimuth in degrees, for scenes that carry none.
     """
@@ -117,6 +120,7 @@ class RealiseOptions:
     altitude_uncertainty: float | None = None
     water_vapour_uncertainty: float | None = None
     ozone_uncertainty: float | None = None
+    geolocation_uncertainty: float | None = None
     angles: tuple[float, float, float] | None = None
     product_aod: bool = True
 
@@ -135,6 +139,9 @@ class RealiseOptions:
                 f"--{idle[0]}-uncertainty {given[idle[0]]:g} came, and --effects {','.join(self.effects)} "
                 f"does not draw it; add {idle[0]} to --effects, or leave it out"
             )
+        metres = self.geolocation_uncertainty
+        if metres is not None and not 0 <= metres < np.inf:
+            raise ValueError(f"--geolocation-uncertainty is {metres:g}; give metres, 0 or more")
 
 
 def optical_depth(scene: Scene, options: RealiseOptions) -> Quantity:
@@ -253,6 +260,9 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
         water_vapour=water,
         ozone=ozone,
         others=drawn,
+        misplaced=_first(options.geolocation_uncertainty, REFINED)
+        if "geolocation" in options.effects
+        else None,
         altitude=options.altitude,
         dem=options.dem,
         quantities=tuple(records),
@@ -338,6 +348,15 @@ def _with_radiometry(realised: RealisedScene, options: RealiseOptions) -> Realis
     return replace(realised, signal=signal, radiometry=found, quantities=records)
 
 
+def warn_of_geolocation(options: RealiseOptions, where: str) -> None:
+    """Say that worlds alone have no errors of geolocation."""
+    if "geolocation" in options.effects:
+        warn(
+            f"{where} worlds alone, and errors of geolocation, which are those of single pixels beside "
+            "worlds, do not count; leave geolocation out of --effects, or fit and map one scene as it is",
+        )
+
+
 def _warn_of_voids(scene: Scene, dem: str) -> None:
     """Say how much of a scene has no height, by 64 x 64 places on it."""
     grid = scene.grid
@@ -370,6 +389,7 @@ def write_realisations(
     check_place(out)
     with unchanged(*files_of(source), *_beside(scene_options), options.dem, apart=out) as check:
         realised = realise_scene(open_scene(source, scene_options), options)
+        warn_of_geolocation(options, "a cube stores")
         inputs = {"scene": realised.scene.facts(), "options": asdict(options)}
         how: dict[str, Any] = {"resume": resume, "progress": progress, "check": check, "scheduler": scheduler}
         return write_cube(out, realised.layout, realised.read, inputs=inputs, **how)

@@ -13,7 +13,7 @@ from uncover.files import reader
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.dates import dates_of
 from uncover.models.record import ModelRecord
-from uncover.pipeline.realisations import RealiseOptions, realise_scene
+from uncover.pipeline.realisations import RealiseOptions, realise_scene, warn_of_geolocation
 from uncover.pipeline.series_sources import is_computed, series_of_model, with_formulas
 from uncover.raster.arrays import moments
 from uncover.raster.cube import is_zarr, open_cube, zarr_kind
@@ -191,6 +191,7 @@ _SAME_EFFECT = {
     "altitude": {"altitude", "elevation", "pressure"},
     "radiometry": {"radiometry", "radiometric", "l1c", "rut"},
     "aerosol-model": {"aerosol", "aerosols"},
+    "geolocation": {"geolocation", "geometric", "registration", "misregistration"},
 }
 
 
@@ -231,6 +232,7 @@ def observe(scene: Scene | SceneSeries, options: SourceOptions) -> ObservedScene
         raise SceneError(
             "--aod and --uncertainty came with several dates, which take one of them; leave one out"
         )
+    warn_of_geolocation(realise, "several dates have")
     return SceneWithWorlds(RealisedSeries.of(scene, lambda part: realise_scene(part, realise)), how_drawn)
 
 
@@ -247,7 +249,7 @@ def _noise_beside(realised: RealisedScene, options: SourceOptions) -> WorldNoise
                 f"{name} has effects common to all scenes, which do not go with worlds; say --between-scenes "
                 "independent, or leave out --aod"
             )
-    if stated is None and realised.radiometry is None:
+    if stated is None and realised.radiometry is None and realised.misplaced is None:
         return None
     return WorldNoise(realised, realised.radiometry, stated)
 

@@ -98,7 +98,7 @@ class BufferedMask:
         """Bits of pixels nearer than that to one which has them, from centre to centre."""
         from scipy.ndimage import distance_transform_edt
 
-        size = _metres(grid)
+        size = pixel_size(grid)
         reach = tuple(int(np.ceil(self.metres / each)) for each in size)
         wide = window.grown(*reach) & grid.window
         here = wide.shifted(-window.row, -window.col)
@@ -129,7 +129,7 @@ class PolygonMask:
 
 
 @lru_cache(maxsize=64)
-def _metres(grid: Grid) -> tuple[float, float]:
+def pixel_size(grid: Grid) -> tuple[float, float]:
     """Height and width of the middle pixel of a grid on the ground."""
     down, across = pixel_sides(grid, np.array(grid.height / 2), np.array(grid.width / 2))
     return float(np.hypot(*down)), float(np.hypot(*across))

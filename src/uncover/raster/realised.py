@@ -57,6 +57,7 @@ class RealisedScene(OfRaster):
     others: Mapping[str, Draws] = field(default_factory=dict)
     signal: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # (realisation, band) each
     radiometry: Radiometry | None = None  # of the sensor, where its errors are drawn
+    misplaced: float | None = None  # metres: standard uncertainty of where pixels lie, if it is counted
     altitude: float = 0.0  # km, where there is no elevation model
     dem: str | None = None  # raster of heights in metres; each cell takes its mean
     quantities: tuple[Mapping[str, Any], ...] = ()  # record of what the draws are of

@@ -1,4 +1,4 @@
-"""Errors of single pixels beside the worlds of a scene: the noise of its sensor, and what a file states."""
+"""Errors of single pixels beside the worlds of a scene: sensor, misplaced pixels, what a file states."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.radiometry import Radiometry
 from uncover.raster.errors import SceneError
-from uncover.raster.grid import Window
+from uncover.raster.grid import Window, same_crs
+from uncover.raster.layers import pixel_size
 from uncover.raster.realised import RealisedScene
+from uncover.raster.scene import Scene
 from uncover.raster.uncertainty import Uncertainty
 from uncover.raster.uncertainty_layers import SPOT, SPOTS, UncertaintyBlock, check_reflectance
 
@@ -32,6 +34,10 @@ class WorldNoise:
         Noise, stray light of pixels, non-linearity and quantisation of the sensor are counted.
     stated
         Uncertainty of the scene's own values, from a file.
+
+    A pixel that lies elsewhere by (dx, dy) has errors J·(dx, dy), J being the gradients of the bands: with u
+    metres along either axis their covariance is u² J Jᵀ, in all bands of a pixel by one shift. Shifts of
+    different pixels count as independent.
     """
 
     realised: RealisedScene
@@ -57,6 +63,11 @@ class WorldNoise:
             if block.covariances is not None:
                 factor = slope[:, known].T if self.realised.direct else 1.0
                 parts.append(_scaled(block.covariances, factor, int(known.sum())))
+        if self.realised.misplaced:
+            J = _gradients(self.realised.scene, window)[:, :, known].T * self.realised.misplaced
+            if self.realised.direct:
+                J *= slope[:, known].T[..., None]
+            parts.append(Covariances(None, None, J @ np.swapaxes(J, 1, 2)))
         if self.radiometry is not None:
             variance = self.radiometry.random_variance(toa[:, known]) * slope[:, known] ** 2
             parts.append(Covariances(None, None, np.ascontiguousarray(variance.T)))
@@ -92,6 +103,8 @@ class WorldNoise:
         quantities = list(facts.pop("quantities", ()))
         if self.radiometry is not None:
             quantities.append(self.radiometry.random_record(self._mean[0]))
+        if self.realised.misplaced is not None:
+            quantities.append(_geolocation_record(self.realised.misplaced))
         shared = None if self.systematic is None else self.systematic.tolist()
         stated = {"stated": facts, "systematic": shared} if facts else {}
         return {**stated, "quantities": quantities}
@@ -115,4 +128,55 @@ def _scaled(noise: Covariances, factor: Array | float, n: int) -> Covariances:
 def _sum(parts: list[Covariances]) -> Covariances | None:
     if len(parts) < 2:
         return parts[0] if parts else None
-    return Covariances(None, None, np.asarray(parts[0].matrices() + parts[1].matrices()))
+    return Covariances(None, None, np.asarray(sum(part.matrices() for part in parts)))
+
+
+def _gradients(scene: Scene, window: Window) -> Array:
+    """Change of the scene's own values per metre down the rows and along the columns: (axis, band, row, col).
+
+    Differences reach as far to either side as a pixel of the band's own images is large. Where a neighbour
+    has no value, or lies outside the scene, the pixel itself takes its place; alone, it has no gradient.
+    """
+    found = np.empty((2, len(scene.bands), *window.shape))
+    reach = _pixels_of_bands(scene)
+    margin = max(max(each) for each in reach.values())
+    wide = window.grown(margin, margin) & scene.grid.window
+    values = np.full((len(scene.bands), *(length + 2 * margin for length in window.shape)), np.nan)
+    place = wide.shifted(margin - window.row, margin - window.col)
+    values[(slice(None), *place.slices)] = scene.read(wide).reflectance
+    inside = Window(margin, margin, *window.shape)
+    for axis, metres in enumerate(pixel_size(scene.grid)):
+        for at, band in enumerate(scene.bands):
+            step, plane = reach[band][axis], values[at]
+            rows, cols = (step, 0) if axis == 0 else (0, step)
+            here, after, before = (plane[inside.shifted(k * rows, k * cols).slices] for k in (0, 1, -1))
+            ahead, behind = np.isfinite(after), np.isfinite(before)
+            change = np.where(ahead, after, here) - np.where(behind, before, here)
+            found[axis, at] = change / (step * metres * np.maximum(ahead.astype(int) + behind, 1))
+    return found
+
+
+def _pixels_of_bands(scene: Scene) -> dict[str, tuple[int, int]]:
+    """Rows and columns of the scene's grid that a pixel of each band's own images has, at least one."""
+    found: dict[str, tuple[int, int]] = {}
+    for group in scene.groups:
+        own = group.source.grid
+        alike = same_crs(own.crs, scene.grid.crs)
+        sizes = zip(own.resolution, scene.grid.resolution, strict=True)
+        across, down = (max(1, round(a / b)) if alike else 1 for a, b in sizes)
+        found |= dict.fromkeys(group.bands, (down, across))
+    return found
+
+
+def _geolocation_record(metres: float) -> dict[str, Any]:
+    """The place of a pixel as an input quantity."""
+    return {
+        "name": "geolocation of single pixels",
+        "estimate": 0.0,
+        "standard_uncertainty": metres,
+        "standard_uncertainty_is": "of the place along either axis; times the gradient of each band",
+        "units": "m",
+        "distribution": "Gaussian",
+        "between_pixels": "random",
+        "source": "--geolocation-uncertainty, or default",
+    }
