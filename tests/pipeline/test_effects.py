@@ -14,10 +14,13 @@ from uncover.measurement import Quantity
 from uncover.measurement.quantity import DIMENSIONS, draw_together
 from uncover.measurement.radiometry import Radiometry
 from uncover.pipeline import EFFECTS, RealiseOptions, realise_scene
+from uncover.pipeline.scene_sources import SourceOptions, observe
 from uncover.raster import Atmosphere, Grid, Window, open_cube, scene_from_array
 from uncover.raster.angles import AngleGrids
 from uncover.raster.classification import make_mapper
+from uncover.raster.layers import PlaneBits
 from uncover.raster.observed import SceneWithWorlds
+from uncover.raster.tiles import ArrayPlanes
 
 pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
 
@@ -221,6 +224,21 @@ def test_what_a_scene_cannot_have(level, more, words):
     assert "\n" not in str(caught.value)
 
 
+def test_effects_without_data_at_this_level():
+    dark = replace(scene(), masks=(PlaneBits(ArrayPlanes(np.ones((1, *GRID.shape), np.uint16), GRID)),))
+    bare = replace(scene(), angle_grids=None)
+    for made, words in (
+        (
+            dark,
+            "no clear pixel of scene array has a value to take its stray light from; leave radiometry out",
+        ),
+        (bare, "scene array has no sun and view angles; give --angles SUN VIEW RELATIVE"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            realise_scene(made, ALL)
+        assert "\n" not in str(caught.value)
+
+
 def test_a_scene_that_does_not_name_its_satellite():
     with pytest.raises(ValueError, match=r"does not say which satellite .* give --sensor S2A, S2B or S2C"):
         realise_scene(replace(scene(), platform=None), ALL)
@@ -241,6 +259,9 @@ def test_a_model_of_other_effects_is_used_with_a_warning(tmp_path):
         UserWarning, match="in worlds of aod, and those of the scene are of aod, ozone: .* --effects"
     ):
         make_mapper(model, SceneWithWorlds(realise_scene(scene(), replace(ALL, effects=("aod", "ozone")))))
+    beside = replace(ALL, effects=("aod", "geolocation"))
+    with pytest.warns(UserWarning, match="those of the scene are of aod, geolocation: .* --effects"):
+        make_mapper(model, observe(scene(), SourceOptions(realise=beside)))
 
 
 def test_a_satellite_without_known_radiometry():

@@ -84,6 +84,16 @@ def test_effects_that_count_twice_are_refused(tmp_path, name, effects, words):
     assert "\n" not in str(caught.value)
 
 
+def test_a_correlation_that_cannot_be_is_refused_beside_worlds(tmp_path):
+    file, one = stated(tmp_path / "u.json"), np.eye(len(BANDS))
+    one[:3, :3] = [[1.0, 0.9, 0.9], [0.9, 1.0, -0.9], [0.9, -0.9, 1.0]]
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"correlation": one.tolist()}))
+    words = r"is indefinite \(smallest eigenvalue -0.8\), .* Check its entries"
+    with pytest.raises(ValueError, match=words) as caught:
+        observe(scene(), SourceOptions(realise=ALL, uncertainty=file))
+    assert "\n" not in str(caught.value)
+
+
 def test_effects_common_to_scenes_do_not_go_with_worlds(tmp_path):
     file = stated(tmp_path / "u.json", between_pixels="systematic")
     how = UncertaintyOptions(between_scenes="common")

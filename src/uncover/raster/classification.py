@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from uncover.measurement.bands import canonical_band
 from uncover.measurement.common_errors import MODELS
 from uncover.measurement.pooled import AnySummariser, make_summariser
-from uncover.measurement.quantity import effects_of
+from uncover.measurement.quantity import EFFECTS, effects_of
 from uncover.models.record import FittedEstimator, ModelRecord, record_of
 from uncover.models.sets import WithSets
 from uncover.raster.errors import SceneError
@@ -193,14 +193,23 @@ def _check_worlds(model: ModelRecord, observed: ObservedScene, paired: bool, sta
 
 
 def _warn_of_effects(model: ModelRecord, observed: ObservedScene) -> None:
-    """Warn where the worlds of model and scene are of other effects."""
+    """Warn where the worlds of model and scene, or errors of pixels beside them, are of other effects."""
     trained, here = (effects_of(worlds or {}) for worlds in (drawn_worlds(model), observed.worlds))
-    if trained and here and trained != here:
+    if trained and here:  # errors of single pixels that are no worlds are in the records alone
+        before = [each for source in trained_on(model) for each in source["quantities"]]
+        trained, here = trained + _beside(before), here + _beside(observed.facts().get("quantities", ()))
+    if trained != here and trained and here:
         warn(
             f"the model was trained in worlds of {', '.join(trained)}, and those of the scene are of "
             f"{', '.join(here)}: what only one of them has does not count in the other; give fit and map the "
             "same --effects",
         )
+
+
+def _beside(quantities: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Effects without draws, by the names of the records."""
+    words = {str(each.get("name", "")).partition(" ")[0] for each in quantities}
+    return tuple(effect for effect, names in EFFECTS.items() if not names and effect in words)
 
 
 def _is_uncertain_depth(observed: ObservedScene) -> bool:
