@@ -9,10 +9,12 @@ from test_effects import BANDS, GRID, scene
 
 from fit_cases import safe_with_labels
 from uncover.atmosphere import State
+from uncover.measurement.formulas import Formula
 from uncover.pipeline import RealiseOptions
 from uncover.pipeline.scene_sources import SourceOptions, observe
 from uncover.raster import Window
 from uncover.raster.layers import BandGroup, Calibration
+from uncover.raster.series import SceneSeries
 from uncover.raster.tiles import ArrayPlanes
 
 ALONE = RealiseOptions(effects=("geolocation",), aod=0.15, altitude=0.3, draws=2)
@@ -131,6 +133,13 @@ def test_a_cube_says_that_it_does_not_count(run, tmp_path):
     effects = ("--aod", 0.12, "--effects", "aod,geolocation", "--draws", 2)
     made = run("realise", tree.path, *effects, "--out", "cube.zarr")
     assert made.exit_code == 0 and "leave geolocation out of --effects" in " ".join(made.output.split())
+
+
+def test_several_dates_say_that_it_does_not_count():
+    two = replace(scene(), date="2024-06-03"), replace(scene(seed=1), date="2024-08-03")
+    both = SceneSeries(two, ("2024-06", "2024-08"), tuple(map(Formula, BANDS)))
+    with pytest.warns(UserWarning, match="several dates have worlds alone, .* leave geolocation out"):
+        assert observe(both, SourceOptions(realise=ALONE)).noise is None
 
 
 def test_maps_are_the_same_for_any_block(run, tmp_path):
