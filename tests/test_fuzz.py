@@ -18,6 +18,8 @@ ONCE_WRONG = {
     "tables of points": [(201, 34)],
     "folders for the viewer": [(201, 28)],
     "cubes of samples": [(201, 9), (201, 12), (201, 21)],
+    "regions of areas": [(0, 5), (0, 6)],
+    "maps that are compared": [(0, 9)],
 }
 
 

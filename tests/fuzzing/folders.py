@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fuzzing import mutations as by
-from fuzzing.readers import MATRIX, NOISE, POINTS, files, harness
+from fuzzing.readers import GEOJSON, MATRIX, NOISE, POINTS, files, harness
 from map_cases import BANDS, CLASSES, fitted, grid, reflectance, save_model, write_scene
 
 
@@ -71,6 +71,88 @@ def _viewer(folder):
         return json.dumps(about, allow_nan=False), [viewed.tile(name, 0, 0, 0) for name in viewed.layers]
     finally:
         viewed.close()
+
+
+# ---- what commands read beside a map ---------------------------------------------------------------------
+
+
+def _regions(folder):
+    from map_products import write_polygons
+
+    _of_commands(folder)
+    boxes = [(0, 0, 5, 5), (6, 6, 12, 12)]
+    write_polygons(folder / "regions.gpkg", boxes, list(CLASSES[:2]), grid=grid(20, 20))
+    (folder / "regions.geojson").write_text(json.dumps(GEOJSON))
+    rasters = [(f"map/{name}.tif", by.of_header) for name in ("class", "probability")]
+    documents = [(f"map/{name}.json", by.of_json) for name in ("item", "run")]
+    return [("regions.geojson", by.of_json), ("regions.gpkg", by.of_bytes), *rasters, *documents]
+
+
+@harness("regions of areas", _regions, 0.1)
+def _read_regions(folder):
+    from uncover.pipeline import areas_of_regions
+
+    for name in ("regions.gpkg", "regions.geojson"):
+        with _removed(folder / "new"):
+            areas_of_regions(folder / "map", folder / name, folder / "new")
+
+
+@contextlib.contextmanager
+def _removed(*goals):
+    """Afterwards neither goals are there nor what a run left unfinished."""
+    try:
+        yield
+    finally:
+        for goal in goals:
+            for path in (goal, goal.with_name(f"{goal.name}.partial")):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _two_maps(folder):
+    from uncover.pipeline import map_scene
+
+    save_model(folder / "model.uncover", fitted())
+    for year in (2020, 2021):
+        write_scene(folder / f"{year}.tif", reflectance(20, 20, seed=year))
+        map_scene(folder / "model.uncover", folder / f"{year}.tif", folder / f"map-{year}")
+    documents = [(f"map-{year}/{name}.json", by.of_json) for year in (2020, 2021) for name in ("item", "run")]
+    rasters = [(f"map-2021/{name}.tif", by.of_header) for name in ("class", "probability")]
+    return [*documents, *rasters, ("map-2021/model.uncover", by.of_bytes), ("2021.tif", by.of_header)]
+
+
+@harness("maps that are compared", _two_maps, 0.1)
+def _compare(folder):
+    from uncover.pipeline import change_of_maps
+
+    with _removed(folder / "new"):
+        change_of_maps(folder / "map-2020", folder / "map-2021", folder / "new")
+
+
+def _labels_of_viewer(folder):
+    from map_products import write_points, write_polygons
+
+    _of_commands(folder)
+    where, some = grid(20, 20), list(CLASSES[:2])
+    write_polygons(folder / "areas.gpkg", [(0, 0, 5, 5), (6, 6, 12, 12)], some, grid=where)
+    write_points(folder / "points.gpkg", [2, 5], [3, 8], some, grid=where)
+    (folder / "areas.geojson").write_text(json.dumps(GEOJSON))
+    (folder / "points.csv").write_text(POINTS)
+    vectors = [("areas.gpkg", by.of_bytes), ("points.gpkg", by.of_bytes), ("areas.geojson", by.of_json)]
+    return [*vectors, ("points.csv", by.of_rows), ("labels.tif", by.of_header)]
+
+
+@harness("labels of the viewer", _labels_of_viewer, 0.1)
+def _read_labels_of_viewer(folder):
+    from uncover.viewer.viewed import ViewedMap
+
+    labels = ("labels.tif", "areas.gpkg", "points.gpkg", "areas.geojson", "points.csv")
+    for name in labels:
+        field = None if name == "labels.tif" else "class"
+        viewed = ViewedMap(folder, (str(folder / name),), field)
+        try:
+            viewed.errors(0), viewed.tile("class", 0, 0, 0)
+        finally:
+            viewed.close()
 
 
 # ---- several dates, datasets, tables of effects ----------------------------------------------------------

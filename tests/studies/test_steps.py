@@ -74,3 +74,9 @@ def test_what_no_step_made_is_left_alone(steps):
     with pytest.raises(ValueError, match="name another folder"):
         do(steps)
     assert (steps.folder / "out" / "mine.txt").read_text() == "precious"
+
+
+def test_the_times_of_a_run_do_not_count(steps):
+    assert do(steps, size=1)
+    (steps.folder / "out" / "run.json").write_text("10 s")
+    assert not do(steps, size=1)

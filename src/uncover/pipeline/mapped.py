@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.files import reader
 from uncover.measurement.class_shares import log_share_covariance
 from uncover.models.files import load_fitted
 from uncover.models.gaussian import KNOWN_SHARES
@@ -40,6 +41,7 @@ class MappedScene:
     properties: Mapping[str, Any]  # of the map's item
 
     @classmethod
+    @reader
     def open(cls, folder: str | Path) -> MappedScene:
         """Open a map with its model and its scene, or say in one line what is lost."""
         product, contents = MapProduct.open(folder), Contents.of(folder)
@@ -56,10 +58,10 @@ class MappedScene:
         model = _with_shares(model, properties.get("uncover:class_shares"))
         options = source_options(contents.run()["source"])
         given = {name: properties[f"uncover:{name}"] for name in ("missing", "method")}
-        reader = Reader(**given, masked=options.mask_classes)
+        how = Reader(**given, masked=options.mask_classes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
-            mapper = make_mapper(model, observed, bool(properties["uncover:paired"]), reader)
+            mapper = make_mapper(model, observed, bool(properties["uncover:paired"]), how)
         return cls(Path(folder), product, mapper, properties)
 
     def draw(self, window: Window, wanted: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:

@@ -61,9 +61,12 @@ def _contents(thing: Any) -> list[tuple[str, bytes]]:
     return [*zip((file.name for file in files), hashes, strict=True), *zip(far, said, strict=True)]
 
 
-def sha256_of(path: str | Path) -> str:
-    """SHA-256 of a file; of a folder, that of the hashes of its files in the order of their names."""
-    files = sorted(_files(str(path)))
+def sha256_of(path: str | Path, but: str = "") -> str:
+    """SHA-256 of a file; of a folder, that of the hashes of its files in the order of their names.
+
+    Files of the name `but` do not count.
+    """
+    files = sorted(file for file in _files(str(path)) if file.name != but)
     hashes = [_content(file, whole=True) for file in files]
     return (hashes[0] if files == [Path(path)] else hashlib.sha256(b"".join(hashes)).digest()).hex()
 

@@ -107,7 +107,6 @@ class Regions:
         return len(self.wkb)
 
 
-@reader
 def read_regions(
     path: str | Path, grid: Grid, field: str | None = None, size: int = 10_000
 ) -> Iterator[Regions]:
@@ -116,19 +115,24 @@ def read_regions(
     if field is not None and field not in (available := fields_of(path)):
         raise SceneError(f"{path} has no field {field!r}; its fields are {', '.join(available) or 'none'}")
     start = 0
-    while True:
-        meta, wkb, columns = _read(path, () if field is None else (field,), (start, size))
-        n = 0 if wkb is None else len(wkb)
-        if n == 0:
-            if start == 0:
-                raise SceneError(f"{path} holds no geometry; a layer with polygons is needed")
-            return
-        shapes = _valid_polygons(path, wkb, start)
-        own = meta["crs"]
-        if own and grid.crs and not same_crs(own, grid.crs):
-            shapes = _reproject(_near(shapes, own, grid), own, grid.crs, path)
-        yield Regions(start + 1, own, wkb, shapes, columns[0] if columns else None)
-        start += n
+    while some := _some_regions(path, grid, field, start, size):
+        yield some
+        start += len(some)
+
+
+@reader
+def _some_regions(path: str | Path, grid: Grid, field: str | None, start: int, size: int) -> Regions | None:
+    """Polygons from a number on; None after the last."""
+    meta, wkb, columns = _read(path, () if field is None else (field,), (start, size))
+    if wkb is None or len(wkb) == 0:
+        if start == 0:
+            raise SceneError(f"{path} holds no geometry; a layer with polygons is needed")
+        return None
+    shapes = _valid_polygons(path, wkb, start)
+    own = meta["crs"]
+    if own and grid.crs and not same_crs(own, grid.crs):
+        shapes = _reproject(_near(shapes, own, grid), own, grid.crs, path)
+    return Regions(start + 1, own, wkb, shapes, columns[0] if columns else None)
 
 
 def _valid_polygons(path: str | Path, wkb: NDArray[Any], before: int) -> NDArray[Any]:

@@ -393,8 +393,8 @@ class Steps:
 
 
 def _content(path: Path) -> str | None:
-    """Hash of a file or folder, None where there is nothing."""
-    return sha256_of(path) if path.exists() else None
+    """Hash of a file or folder but for the times of a map's run, None where there is nothing."""
+    return sha256_of(path, but="run.json") if path.exists() else None
 
 
 def _write(path: Path, values: Any) -> None:
