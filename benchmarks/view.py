@@ -145,8 +145,14 @@ def watch(product: Path, clicked: int) -> list[list]:
         tiles = _tiles(client, base, about)
         rng = np.random.default_rng(1)
         places = rng.integers(0, about["size"][0], (clicked, 2))
-        clicks, stories = zip(*(client.get(f"{base}/story/{row}-{col}") for row, col in places), strict=True)
-        _compare(product, places, [json.loads(story)["numbers"] for story in stories])
+        clicks, stories = [], []
+        for row, col in places:
+            (numbers, story), (spectrum, _) = (
+                client.get(f"{base}/{part}/{row}-{col}") for part in ("story", "measured")
+            )
+            clicks.append(numbers + spectrum)
+            stories.append(json.loads(story)["numbers"])
+        _compare(product, places, stories)
         side = about["size"][0]
         corners = [(0.1, 0.1), (0.1, 0.9), (0.9, 0.9), (0.9, 0.1)]
         outline = ";".join(f"{side * row},{side * col}" for row, col in corners)

@@ -22,6 +22,7 @@ from uncover.raster.grid import Grid
 from uncover.raster.resample import move
 from uncover.viewer import view
 from uncover.viewer.export import export_page
+from uncover.viewer.viewed import ViewedMap
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)
 SIZES = [(1280, 800), (390, 844)]
@@ -81,7 +82,7 @@ def place_of(tab, row, col):
 
 def click(tab, row, col):
     tab.mouse.click(*place_of(tab, row, col))
-    tab.wait_for_selector(f'.pixel[data-pixel="{row},{col}"]')
+    tab.wait_for_selector(f'.pixel[data-pixel="{row},{col}"][aria-busy="false"]')
     return json.loads(tab.get_attribute(".pixel", "data-numbers"))
 
 
@@ -119,6 +120,20 @@ def test_a_click_tells_the_numbers_of_the_pixel_under_it(look, case, width, heig
     assert tab.locator('[data-chapter="probability"] .track b').count() == 12  # 3 classes in 4 worlds
     total = sum(float(v) for v in tab.locator('[data-chapter="probability"] dd').all_inner_texts())
     assert total == pytest.approx(1.0, abs=0.002)
+
+
+def test_numbers_come_before_the_spectrum_for_which_the_scene_is_read(look, monkeypatch):
+    ready, measured = threading.Event(), ViewedMap.measured
+    monkeypatch.setattr(ViewedMap, "measured", lambda *asked: (ready.wait(30), measured(*asked))[1])
+    tab = look()
+    tab.mouse.click(*place_of(tab, 40, 50))
+    tab.wait_for_selector('.pixel[data-pixel="40,50"][aria-busy="true"]')
+    assert "Row 40, column 50" in tab.inner_text(".where")
+    assert tab.inner_text('[data-chapter="spectrum"] .body') == "Reading the scene …"
+    assert tab.locator('[data-chapter="budget"] dd').count() == 4
+    ready.set()
+    tab.wait_for_selector('.pixel[aria-busy="false"]')
+    assert tab.locator('[data-chapter="spectrum"] path.world').count() == 4
 
 
 def test_layers_colours_and_single_classes_change_the_picture(look):

@@ -24,6 +24,7 @@ from map_products import world, write_item, write_product
 from report_cases import HEIGHT, WIDTH, write_scene_cube
 from uncover import pipeline
 from uncover.cli import main
+from uncover.pipeline import contents
 from uncover.pipeline.map_product import MapProduct, StoredLayer
 from uncover.pipeline.mapping import MapOptions
 from uncover.raster.errors import SceneError
@@ -289,11 +290,38 @@ def test_a_port_in_use_is_one_line(served, case):
 def test_a_story_has_worlds_whose_mean_is_the_probability(served, case):
     base = base_of(served)
     for row, col in ((20, 30), (50, 70), (3, 3)):
-        story = json.loads(get(served, f"{base}/story/{row}-{col}")[1])
+        parts = (get(served, f"{base}/{part}/{row}-{col}") for part in ("story", "measured"))
+        story = {key: value for _, body in parts for key, value in json.loads(body).items()}
         np.testing.assert_allclose(story["realised"], case.values[:, :, row, col], rtol=1e-6)
         stored = [story["numbers"][f"p{k}"] * 1e-4 for k in (1, 2, 3)]
         np.testing.assert_allclose(np.mean(story["worlds"], axis=0), stored, atol=1e-3)
         assert story["x"] == 300000 + 10 * (col + 0.5) and story["y"] == 5000000 - 10 * (row + 0.5)
+
+
+def test_numbers_of_a_pixel_need_no_scene(case):
+    viewed = ViewedMap(case.folder)
+    assert viewed.story(20, 30)["numbers"]["class"] > 0 and "_opened" not in vars(viewed)
+    viewed.close()
+
+
+def test_clicks_read_no_masks_of_detectors(case, monkeypatch):
+    """A tile of them at 10 m takes 8 MB and half a second for each band: the map has their flags."""
+    asked = []
+    monkeypatch.setattr(contents, "open_observed", lambda source, model, options: asked.append(options.scene))
+    viewed = ViewedMap(case.folder)
+    for for_clicks in (True, False):
+        with pytest.raises(AttributeError):  # of the scene that is not opened
+            contents.reopen(viewed.contents, None, viewed.grid, for_clicks=for_clicks)
+    assert [options.detector_masks for options in asked] == [False, True]
+    viewed.close()
+
+
+def test_the_address_without_its_last_slash_leads_to_the_page(served):
+    parts = urlsplit(served.address)
+    with closing(http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)) as connection:
+        connection.request("GET", parts.path.rstrip("/"))
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Location"]) == (301, parts.path)
 
 
 def test_a_place_by_latitude_and_longitude_is_the_pixel_that_tells_it(served):

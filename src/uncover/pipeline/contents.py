@@ -210,8 +210,9 @@ def reopen(
     """Open the scene of a map again, the same on the same grid; or say why that cannot be.
 
     ``for_clicks``: pixels are read one by one. Little is kept in memory, and values are not compared with
-    those that the model was trained on, as the map's run has done it. ``other_grid``: the scene may be on a
-    grid of its own, as that of a map with `--crs` is.
+    those that the model was trained on, as the map's run has done it. Of a single scene the masks of
+    detectors are not read, whose tiles are larger than those of all bands: the map has their flags.
+    ``other_grid``: the scene may be on a grid of its own, as that of a map with `--crs` is.
     """
     run = contents.run()
     if "source" not in run or "scene" not in run:
@@ -224,7 +225,10 @@ def reopen(
             warnings.simplefilter("ignore", UserWarning)  # the map's run has said them
             options = source_options(run["source"])
             if for_clicks:
-                options = replace(options, scene=replace(options.scene, cache_bytes=_FEW_BYTES))
+                several = isinstance(source, SeveralScenes)  # the map does not flag their single dates
+                masks = options.scene.detector_masks and several
+                few = replace(options.scene, cache_bytes=_FEW_BYTES, detector_masks=masks)
+                options = replace(options, scene=few)
             evidence = open_observed(source, model, options)
             if not for_clicks:
                 check_match(model, evidence)

@@ -50,6 +50,7 @@ _ROUTES = {
         rf"{_MAP}/(?P<layer>\w{{1,40}})/(?P<z>\d{{1,2}})/(?P<row>{_NUMBER})-(?P<col>{_NUMBER})"
     ),
     "story": re.compile(rf"{_MAP}/story/(?P<row>{_NUMBER})-(?P<col>{_NUMBER})"),
+    "measured": re.compile(rf"{_MAP}/measured/(?P<row>{_NUMBER})-(?P<col>{_NUMBER})"),
     "areas": re.compile(rf"{_MAP}/areas"),
     "place": re.compile(rf"{_MAP}/place/(?P<lat>{_DEGREES}),(?P<lon>{_DEGREES})"),
     "errors": re.compile(rf"{_MAP}/errors/(?P<number>\d{{1,2}})"),
@@ -145,7 +146,7 @@ class Maps:
         """Open models and scenes before the first click; what fails then is said at the click."""
         for viewed in self._maps:
             try:
-                viewed.story(*(n // 2 for n in viewed.grid.shape))
+                viewed.measured(*(n // 2 for n in viewed.grid.shape))
                 for z in range(KEPT, levels_of(viewed.grid)):
                     viewed.tile("true", z, 0, 0)
             except Exception:  # a map or scene that cannot be read: requests say so, each in one line
@@ -205,6 +206,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.send_response(status)
             headers = {"Content-Type": kind, "Content-Length": str(len(body)), **_HEADERS}
+            if status is HTTPStatus.MOVED_PERMANENTLY:
+                headers["Location"] = body.decode().strip()
             immutable = status is HTTPStatus.OK and kind == _BYTES
             headers["Cache-Control"] = "private, max-age=3600, immutable" if immutable else "no-store"
             if self.command not in _METHODS:  # whatever else was sent is not read
@@ -221,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> tuple[str, bytes]:
         address = urlsplit(self.path)
-        token, _, rest = address.path.removeprefix("/").partition("/")
+        token, slash, rest = address.path.removeprefix("/").partition("/")
         host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
         if not secrets.compare_digest(token.encode(), self.server.token.encode()) or host not in (
             HOST,
@@ -230,6 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refusal(HTTPStatus.FORBIDDEN, "open the address that `uncover view` printed")
         if self.command not in _METHODS:
             raise _Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{self.command} came; this page is only read")
+        if not slash:
+            raise _Refusal(HTTPStatus.MOVED_PERMANENTLY, f"/{token}/")
         if rest == "":
             self.server.warm_up()
             return _type("index.html"), page(self.server.maps.description())
@@ -250,8 +255,9 @@ class _Handler(BaseHTTPRequestHandler):
             if tile is None:
                 raise _Refusal(HTTPStatus.NOT_FOUND, "there is no such tile")
             return _BYTES, little_endian(tile)
-        if name == "story":
-            return _JSON, _json(viewed.story(int(asked["row"]), int(asked["col"])))
+        if name in ("story", "measured"):
+            answer = viewed.story if name == "story" else viewed.measured
+            return _JSON, _json(answer(int(asked["row"]), int(asked["col"])))
         if name == "errors":
             if int(asked["number"]) >= len(viewed.sources):
                 raise _Refusal(HTTPStatus.NOT_FOUND, "there are no such labels")

@@ -224,17 +224,14 @@ class ViewedMap:
     # ---- one pixel -------------------------------------------------------------------------------------
 
     def story(self, row: int, col: int) -> Answer:
-        """Numbers of a pixel as they are stored, and what was measured there."""
-        window = Window(row, col, 1, 1)
-        if (window & self.grid.window) != window:
-            raise IndexError(f"row {row}, column {col} lies outside the map")
+        """Numbers of a pixel as they are stored; they need no scene."""
+        window = self._pixel(row, col)
         x, y = self.grid.coordinates(row + 0.5, col + 0.5)
         numbers = {
             name: shown.plane.read(0, window)[0, 0, 0].item()
             for name, shown in self.layers.items()
             if shown.about["kind"] != "colours"
         }
-        quality = int(numbers.get("quality", 0))
         return {
             "row": row,
             "col": col,
@@ -242,10 +239,14 @@ class ViewedMap:
             "y": y,
             "place": self._place(x, y),
             "numbers": {key: None if n != n else n for key, n in numbers.items()},
-            "flags": quality_words(quality),
-            "model": self.model_facts(),
-            **self._measured(window),
+            "flags": quality_words(int(numbers.get("quality", 0))),
         }
+
+    def _pixel(self, row: int, col: int) -> Window:
+        window = Window(row, col, 1, 1)
+        if (window & self.grid.window) != window:
+            raise IndexError(f"row {row}, column {col} lies outside the map")
+        return window
 
     def _place(self, x: float, y: float) -> list[float] | None:
         """Longitude and latitude; None without a reference system."""
@@ -263,11 +264,19 @@ class ViewedMap:
         row, col = self.grid.places(float(x[0]), float(y[0]))
         return {"row": row, "col": col} if np.isfinite([row, col]).all() else {}
 
+    def measured(self, row: int, col: int) -> Answer:
+        """What the model knows of the classes, and what was measured at a pixel."""
+        window = self._pixel(row, col)
+        return {"model": self.model_facts(), **self._measured(window)}
+
     def _measured(self, window: Window) -> Answer:
         """The spectrum in all realisations, its noise, and the probabilities in each world."""
         model, evidence, lost = self.opened
         if model is None or evidence is None:
             return {"lost": lost}
+        flags = int(self.planes["quality"].read(0, window).item()) if "quality" in self.planes else 0
+        if flags & (Quality.NODATA | Quality.PARTIAL):
+            return {"lost": "no complete measurement"}
         reading = evidence.read(window)
         where = np.zeros(1, np.intp)
         values = reading.values[..., 0, 0]

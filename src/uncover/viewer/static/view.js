@@ -301,7 +301,7 @@
   }
 
   async function story(i, row, col) {
-    if (!data.static) return ask(`data/${i}/${maps[i].version}/story/${row}-${col}`);
+    if (!data.static) return { ...await ask(`data/${i}/${maps[i].version}/story/${row}-${col}`), reading: true };
     const numbers = await fromTiles(i, row, col, maps[i].layers.filter(({ kind }) => kind !== "colours"));
     return { row, col, numbers, lost: "the scene is not in this export", model: maps[i].model };
   }
@@ -334,6 +334,11 @@
       tell(...told);
       const others = briefs.map((words, each) => other(each, words, place)).filter((_, each) => each !== i);
       document.querySelector(".others").replaceChildren(...others);
+      if (data.static) return;
+      const read = await ask(`data/${i}/${maps[i].version}/measured/${row}-${col}`).catch(({ message }) => ({ lost: message }));
+      if (mine !== asked) return;
+      told = [i, { ...found, reading: false, ...read }];
+      tell(...told);
     } catch (error) { say(error.message); }
   }
 
@@ -374,6 +379,7 @@
     const colours = report.classColours(its, state);
     const box = document.querySelector(".pixel");
     box.hidden = false;
+    box.setAttribute("aria-busy", String(Boolean(found.reading)));
     document.querySelector(".hint").hidden = true;
     document.querySelector(".whose").textContent = maps.length > 1 ? `On ${its.name}` : "";
     Object.assign(box.dataset, { map: i, pixel: `${found.row},${found.col}`, numbers: JSON.stringify(found.numbers) });
@@ -385,7 +391,7 @@
       row: found.row, col: found.col, k, quality: found.numbers.quality ?? 0, parts,
       probability: its.classes.map((_, n) => value(`p${n + 1}`)), worlds: found.worlds,
       mean: found.measured, lines: found.realised ?? [], spread: found.deviation,
-      lost: `No spectrum: ${found.lost ?? "the scene is not here"}.`,
+      lost: found.reading ? "Reading the scene …" : `No spectrum: ${found.lost ?? "the scene is not here"}.`,
     });
     box.dataset.place = found.place ? `${found.place[1].toFixed(6)}, ${found.place[0].toFixed(6)}` : "";
   }
