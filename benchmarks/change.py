@@ -139,7 +139,7 @@ def _calibration(found):
 def _areas(found):
     rows = []
     for mode, runs in found.items():
-        each = {key: np.array([run[key] for run in runs]) for key in ("inside", "occurs", "error", "u")}
+        each = {key: np.concatenate([run[key] for run in runs]) for key in ("inside", "occurs", "error", "u")}
         there = each["occurs"] > 0
         for name, some in (("that occur", there), ("that do not occur", ~there)):
             rms = [100 * float(np.sqrt(np.mean(each[key][some] ** 2))) for key in ("error", "u")]
