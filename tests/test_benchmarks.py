@@ -9,6 +9,7 @@ from benchmarks import gates, measured_noise, noise_problems
 from benchmarks.probability_problems import PROBLEMS, draw_split
 from benchmarks.rivals import parse_rival, rival_runs, run_rival
 from benchmarks.runs import Runs, scores
+from benchmarks.weighted_worlds import covers, temper
 
 from uncover import BayesianClassifier
 from uncover.bayes.streams import stream
@@ -165,3 +166,16 @@ def test_every_method_makes_probabilities():
             P = how(make, few, lambda: draws)
             assert P.shape == (20, 2)
             np.testing.assert_allclose(P.sum(1), 1.0)
+
+
+@pytest.mark.parametrize("side", [1, 4, 8])
+def test_pixels_that_tell_the_same_are_counted_once(rng, side):
+    field = np.kron(rng.standard_normal((96 // side, 96 // side)), np.ones((side, side)))
+    field[:6, :20] = np.nan
+    assert temper(field.ravel(), field.shape) == pytest.approx(side**-2, rel=0.35)
+
+
+def test_weighted_intervals_hold_the_depth_where_its_worlds_are_probable():
+    depths, weights = np.array([0.3, 0.1, 0.2]), np.array([0.0, 1.0, 0.0])
+    assert [covers(depths, weights, aod) for aod in (0.04, 0.06, 0.14, 0.16)] == [False, True, True, False]
+    assert [covers(depths, np.full(3, 1 / 3), aod) for aod in (0.06, 0.34, 0.36)] == [True, True, False]

@@ -67,9 +67,15 @@ def test_every_public_name_is_in_the_reference():
     assert not missing
 
 
-@pytest.mark.parametrize("name", ["realisations", "coverage"])
-def test_tables_of_simulations_are_the_measured_ones(name):
-    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("realisations", "realisations"), ("coverage", "coverage"), ("coverage-effects", "coverage"),
+        ("weighted-worlds", "coverage"),
+    ],
+)  # fmt: skip
+def test_tables_of_simulations_are_the_measured_ones(name, page):
+    page = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
     results = json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
     assert results["command"] == f"python -m benchmarks {name}"
     for table in results["tables"]:
