@@ -12,7 +12,7 @@ from uncover.cli.console import _one_line
 #: (reader, seed, number) of inputs that once ended in a traceback.
 ONCE_WRONG = {
     "tables of class shares": [(0, 18), (0, 70)],
-    "model files": [(0, 56), (0, 98), (0, 214), (301, 15)],
+    "model files": [(0, 56), (0, 98), (0, 214), (301, 15), (401, 12), (401, 13)],
     "cubes": [(0, 52), (0, 122), (0, 151), (0, 176)],
     "folders of maps and evaluations": [(0, 145)],
     "tables of points": [(201, 34)],

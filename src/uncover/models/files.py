@@ -32,7 +32,7 @@ from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.fit import one_for_each
 from uncover.models.gaussian import GaussianClasses
 from uncover.models.pool import Pool, PoolMember, TrainingNoise
-from uncover.models.realisations import Statistics
+from uncover.models.realisations import KINDS, Statistics
 from uncover.models.record import ModelRecord
 from uncover.models.registry import CLASS_MODELS, of_estimator
 from uncover.models.sets import WithSets
@@ -229,7 +229,7 @@ def _unpack_gaussian(
         posterior=_unpack_distribution(document["posterior"], "posterior", arrays),
         prior_name=parameters["prior"] if isinstance(parameters["prior"], str) else None,
         alpha=arrays["class_prior"],
-        realisations=parameters["realisations"],
+        realisations=_kind(parameters),
         feature_names=_unpack_names(document),
         seed=parameters["random_state"],
         **optional,  # type: ignore[arg-type]
@@ -387,7 +387,7 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
     pool = Pool(
         classes=classes,
         members=tuple(found),
-        realisations=document["parameters"]["realisations"],
+        realisations=_kind(document["parameters"]),
         n_realisations=int(document["realisations"]),
         floor=arrays.get("floor"),
         ranks=_unpack_ranks(arrays, len(classes)) if "ranks/scores" in arrays else None,
@@ -489,6 +489,14 @@ def _numbers(array: Array, below: int) -> NDArray[np.intp]:
     """Whole numbers from 0 to below a number."""
     _check(array.ndim == 1 and bool(np.all((array >= 0) & (array < below) & (array == np.rint(array)))))
     return array.astype(np.intp)
+
+
+def _kind(parameters: Mapping[str, Any]) -> str:
+    """Kind of realisations, which must be one that there is."""
+    name = parameters["realisations"]
+    if name not in tuple(KINDS):
+        raise ValueError(f"{shortened(repr(name))} is no kind of realisations")
+    return str(name)
 
 
 def _check(fits: bool) -> None:
