@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from command_lines import replaced
 from fit_cases import safe_with_labels, table_of
 from label_maps import write_map
 from map_cases import grid, write_scene
@@ -95,10 +96,8 @@ def test_labels_that_do_not_meet_the_scene_are_refused(problem, refused, tmp_pat
     ],
 )
 def test_other_bad_input_is_refused(problem, refused, more, complaint):
-    line = refused(
-        "fit", "scene.tif", "--bands", "a,b,c,d", "--scheme", "lulucf", "--out", "model.uncover", *more
-    )
-    assert complaint in line
+    given = replaced("--bands", "a,b,c,d", "--scheme", "lulucf", "--out", "model.uncover", *more)
+    assert complaint in refused("fit", "scene.tif", *given)
 
 
 def test_scenes_with_different_bands_or_given_twice_are_refused(problem, refused, tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from command_lines import replaced
 from fit_cases import names_of, table_of
 from label_maps import GRID, write_map
 from uncover import BayesianLDA, BayesianQDA, load_model
@@ -43,7 +44,7 @@ def assert_same(one, other):
 def test_the_command_gives_the_model_of_soft_labels(run, problem, sure, tmp_path, meaning, model):
     codes, values, options = problem
     result = run(
-        "fit", "--model", "published",
+        "fit",
         tmp_path / "scene.tif", "--labels", options.labels, "--scheme", "lulucf", "--model", model,
         "--label-probability", "sure.tif:2", "--label-meaning", meaning, "--out", "m.uncover",
     )  # fmt: skip
@@ -148,7 +149,7 @@ def _write_stack(path, values):
 )
 def test_what_does_not_go_together_is_refused(refused, problem, sure, tmp_path, more, said):
     given = ("--labels", problem[2].labels, "--scheme", "lulucf", "--out", "m.uncover")
-    assert said in refused("fit", "--model", "published", tmp_path / "scene.tif", *given, *more)
+    assert said in refused("fit", tmp_path / "scene.tif", *replaced("--model", "published", *given, *more))
 
 
 def test_a_layer_of_another_place_is_refused(refused, problem, tmp_path):

@@ -262,7 +262,6 @@ def test_the_recommended_model_maps_with_noise_and_without_bands(run, samples, s
     result = run("map", "m.uncover", scene, "--out", "map", *options)
     assert result.exit_code == 0, result.output
     assert Path("map/class.tif").exists()
-    for idle, words in ((("--method", "exact"), "leave it out"), (("--device", "cuda"), "leave it out")):
-        refused = run("map", "m.uncover", scene, "--out", "other", *idle)
-        assert refused.exit_code == 1 and words in refused.stderr.splitlines()[-1]
-        assert not Path("other").exists()
+    refused = run("map", "m.uncover", scene, "--out", "other", "--method", "exact")
+    assert refused.exit_code == 1 and "leave it out" in refused.stderr.splitlines()[-1]
+    assert not Path("other").exists()

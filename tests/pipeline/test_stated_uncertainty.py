@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import rasterio
 
+from command_lines import replaced
 from map_cases import BANDS, MEANS, SPREAD, grid, write_scene
 from uncover import BayesianQDA, Measured, load_model
 from uncover.bayes.covariances import Covariances
@@ -54,7 +55,8 @@ SYSTEMATIC = ("--uncertainty", "gain.csv")
 
 
 def fit(run, *options, scene="train.tif", out="m.uncover"):
-    result = run("fit", "--model", "published", scene, "--labels", "labels.tif", *options, "--out", out)
+    given = replaced("--labels", "labels.tif", "--model", "published", *options)
+    result = run("fit", scene, *given, "--out", out)
     assert result.exit_code == 0, result.output
     return load_model(out)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import rasterio
 
+from command_lines import replaced
 from fake_l2a_process import HAZE, METRES
 from sen2cor_stand_in import install
 from uncover.atmosphere.grib import constant_aod
@@ -38,7 +39,7 @@ def sen2cor(tmp_path_factory):
 def command(scene, sen2cor):
     def made(*more, product=None, out="cube.zarr", draws=DRAWS):
         how = ("--correction", "sen2cor", "--sen2cor", sen2cor, "--draws", draws)
-        return ("realise", product or scene.product(2020), *how, "--out", out, *more)
+        return ("realise", product or scene.product(2020), *replaced(*how, "--out", out, *more))
 
     return made
 

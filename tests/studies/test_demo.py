@@ -9,6 +9,7 @@ import rasterio
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
+from command_lines import replaced
 from uncover import load_model
 from uncover.cli import main
 from uncover.report.plots import percent
@@ -17,7 +18,9 @@ from uncover.studies.landscape.kinds import TRAINED
 
 
 def demo(out, *more):
-    return CliRunner().invoke(main, ["demo", "--size", "120", "--draws", "3", "--out", str(out), *more])
+    return CliRunner().invoke(
+        main, ["demo", *replaced("--size", "120", "--draws", "3", "--out", str(out), *more)]
+    )
 
 
 @pytest.fixture(scope="module")
