@@ -266,6 +266,24 @@ def test_a_drawn_outline_gives_areas(look, kind):
     assert not tab.locator(".pixel").is_visible()  # drawing chooses no pixel
 
 
+def test_a_rectangle_can_be_dragged_and_the_map_stays(look):
+    tab = look()
+    centre = tab.evaluate("() => report.map.getView().getCenter()")
+    for ends in (((20, 20), (50, 60)), ((60, 70), (66, 80))):
+        tab.click('[data-draw="Rectangle"]')
+        tab.mouse.move(*place_of(tab, *ends[0]))
+        tab.mouse.down()
+        tab.mouse.move(*place_of(tab, *ends[1]), steps=4)
+        tab.mouse.up()
+        inside = (ends[1][0] - ends[0][0]) * (ends[1][1] - ends[0][1])
+        tab.wait_for_selector('[data-draw="Rectangle"][aria-pressed="false"]')
+        tab.wait_for_function("() => document.querySelector('.areas table')")
+        pixels = int(re.match(r"([\d,]+) pixels", tab.inner_text(".areas .result"))[1].replace(",", ""))
+        assert pixels == pytest.approx(inside, rel=0.35 if inside < 100 else 0.05)
+        tab.click("#clear")
+    assert tab.evaluate("() => report.map.getView().getCenter()") == centre
+
+
 def test_an_outline_that_crosses_itself_is_one_line(look):
     tab = look()
     tab.click('[data-draw="Polygon"]')
@@ -318,6 +336,23 @@ def test_everything_works_by_keyboard(look):
         .map((x) => x.outerHTML)"""
     )
     assert unreachable == nameless == []
+
+
+def test_labels_are_counted_in_the_first_view(look):
+    look().wait_for_selector(".labels .counts:has-text('labelled pixels right')")
+
+
+def test_a_row_that_is_no_whole_number_is_refused(look):
+    tab = look()
+    tab.fill("#place", "row 0.5 column 3")
+    tab.press("#place", "Enter")
+    tab.wait_for_selector(".message:has-text('whole numbers')")
+    assert not tab.locator(".pixel").is_visible()
+
+
+@pytest.mark.parametrize("view", ["#left=9/class", "#pixel=9999,9999"])
+def test_a_link_to_what_is_not_here_says_so(look, view):
+    assert "names a map, layer or pixel that is not here" in look(view=view).inner_text(".message")
 
 
 def test_a_link_holds_the_view(look):
@@ -410,6 +445,8 @@ def test_an_export_works_from_a_plain_file_server(look, case, tmp_path):
         tab.fill("#place", f"{latitude[0]:.6f}, {longitude[0]:.6f}")
         tab.press("#place", "Enter")
         tab.wait_for_selector('.pixel[data-pixel="60,7"]')
+        told = [float(n) for n in tab.get_attribute(".pixel", "data-place").split(",")]
+        np.testing.assert_allclose(told, [latitude[0], longitude[0]], rtol=0, atol=2e-6)
         tab.fill("#place", "0, 0")
         tab.press("#place", "Enter")
         tab.wait_for_selector(".message:has-text('no place on the map')")
@@ -443,7 +480,7 @@ def test_a_click_tells_the_map_under_it_and_names_it(look, case, two, width, hei
         where = np.array([row]), np.array([col])
         k = int(products[i].numbered(products[i].pixels("class", *where))[0, 0])
         p = products[i].pixels("probability", *where)[k - 1, 0, 0]
-        return f"{products[i].names[k - 1]}, {p:.2f}"
+        return f"{products[i].names[k - 1]}, {p:.3f}"
 
     def told(i, row, col):
         tab.wait_for_selector(f'.pixel[data-map="{i}"][data-pixel="{row},{col}"]')
@@ -487,6 +524,37 @@ def test_layers_legends_scales_and_areas_are_of_each_map(look, two):
     edge = place_of(tab, 40, 99)  # beyond the first map, and on the screen
     tab.mouse.click(*edge)
     tab.wait_for_selector('.pixel[data-map="1"][data-pixel="10,29"]')
+
+
+def test_an_error_is_seen_on_the_map_that_it_is_on(look, two):
+    tab = look(address=two[0].address, view="#left=1/total")
+    tab.select_option("#label-source", "0/0")
+    tab.click("#next")
+    tab.wait_for_selector(".labels .error:has-text('1 of ')")
+    assert tab.input_value("#left") == "0/total"
+    tab.wait_for_selector('.pixel[data-map="0"]')
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(
+    "name", ["Principally occupied by agriculture, with natural vegetation " * 2, "w" * 60]
+)
+def test_long_names_wrap_and_leave_room_for_numbers(look, width, height, name):
+    tab = look(width, height)
+    click(tab, 40, 50)
+    tab.click("#in-view")
+    tab.wait_for_selector(".areas table")
+    tab.evaluate(
+        """(name) => document.querySelectorAll(".bars dt, .legend button, .areas tbody th, .where, .whose")
+        .forEach((each) => { each.append(name); })""",
+        name,
+    )
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    assert tab.locator('[data-chapter="probability"] .track').first.bounding_box()["width"] > 80
+    assert (
+        tab.evaluate("(({ scrollWidth: a, clientWidth: b }) => a - b)(document.querySelector('.scroll'))")
+        == 0
+    )
 
 
 def test_two_maps_are_swiped(look, case):

@@ -215,6 +215,7 @@ def test_bad_questions_are_answered_in_one_line_and_the_server_stays_up(served, 
         ("1,1;2,2", "three or more"),
         ("1,1;9,9;9,1;1,9", "crosses itself"),
         ("-9,-9;-9,-5;-5,-5", "outside the map"),
+        ("1.1,1.1;1.1,1.4;1.4,1.4;1.4,1.1", "middle of no pixel"),
     ],
 )
 def test_an_outline_without_an_area_is_answered_in_words(served, outline, words):

@@ -61,6 +61,8 @@ def areas_of(
             budget += np.nansum(np.stack(parts) * area_known, axis=1)
         pixels, covered = pixels + len(area) * 4**z, covered + area.sum()
         mapped += area_known.sum()
+    if not pixels:
+        raise NoAreaError("the outline has the middle of no pixel in it; draw it larger")
     unit, size = ("pixels", 4.0**-z) if product.grid.crs is None else ("ha", 1e4)
     names = zip(
         product.names, counted / size, expected / size, np.sqrt(variance) / size, spread / size, strict=True

@@ -80,7 +80,7 @@ report.teller = function (map, box) {
       .map(([, name]) => name);
     const warned = flags.length ? ` Flags: ${flags.join(", ")}.` : " No flags.";
     const said = k < 0 ? "no class."
-      : `${map.classes[k].name}, with probability ${number(story.probability[k])}.`;
+      : `${map.classes[k].name}, with probability ${number(story.probability[k], 3)}.`;
     box.querySelector(".where").textContent = `Row ${row}, column ${col}${at}: ${said}${warned}`;
     chapter("spectrum").replaceChildren(...spectrum(story));
     chapter("probability").replaceChildren(...(k < 0 ? ["–"] : probabilities(story)));

@@ -45,6 +45,22 @@ report.pixelOf = function (fitted, latitude, longitude) {
   return { row: sum(fitted.row), col: sum(fitted.col) };
 };
 
+/** Latitude and longitude of a row and a column, by the same polynomials, in steps of Newton's method. */
+report.degreesOf = function (fitted, row, col) {
+  const place = [...fitted.middle];
+  for (let n = 0; n < 20; n += 1) {
+    const [at, south, east] = [[0, 0], [1e-4, 0], [0, 1e-4]].map((away) =>
+      report.pixelOf(fitted, ...place.map((v, i) => v + away[i] * fitted.half[i])));
+    if (!at || !south || !east) return null;
+    const [a, b] = [row - at.row, col - at.col];
+    const [p, q, r, s] = [south.row - at.row, east.row - at.row, south.col - at.col, east.col - at.col];
+    const d = p * s - q * r;
+    const moves = [(a * s - b * q) / d, (b * p - a * r) / d];
+    moves.forEach((move, i) => { place[i] += 1e-4 * move * fitted.half[i]; });
+  }
+  return place;
+};
+
 /** Numbers of tiles, the least recently used forgotten first. */
 report.tileStore = function (most = 96) {
   const kept = new Map();

@@ -252,6 +252,8 @@
     } else if (layer.kind === "flags") {
       entries.append(...its.flags.filter(({ colour }) => colour.length === 7)
         .map(({ name, colour }) => element("span", {}, swatch(colour), name)));
+      const bare = its.flags.filter(({ colour }) => colour.length > 7).map(({ name }) => name);
+      entries.append(element("span", {}, `Without a colour: ${bare.join(", ")}.`));
     } else if (layer.kind === "agreement") {
       entries.append(...report.AGREEMENT.map(plain));
     } else if (layer.kind !== "colours") {
@@ -348,7 +350,7 @@
     const largest = layerOf(maps[i], "largest");
     const numbers = await fromTiles(i, ...pixel, [layerOf(maps[i], "class"), largest]);
     const found = maps[i].classes.find(({ code }) => code === numbers.class);
-    return found ? `${found.name}, ${(numbers.largest * largest.scale).toFixed(2)}` : "no class";
+    return found ? `${found.name}, ${(numbers.largest * largest.scale).toFixed(3)}` : "no class";
   }
 
   function other(i, words, place) {
@@ -393,7 +395,9 @@
       mean: found.measured, lines: found.realised ?? [], spread: found.deviation,
       lost: found.reading ? "Reading the scene …" : `No spectrum: ${found.lost ?? "the scene is not here"}.`,
     });
-    box.dataset.place = found.place ? `${found.place[1].toFixed(6)}, ${found.place[0].toFixed(6)}` : "";
+    const [x, y] = centre(i, found.row, found.col);
+    const degrees = first.degrees ? report.degreesOf(first.degrees, -y, x) : found.place && [...found.place].reverse();
+    box.dataset.place = degrees ? degrees.map((v) => v.toFixed(6)).join(", ") : "";
   }
 
   /** Choose a pixel on the map, and bring its story into sight. */
@@ -442,7 +446,10 @@
   async function placeTyped(text, i) {
     const numbers = text.match(/-?\d+(\.\d+)?/g)?.map(Number) ?? [];
     if (numbers.length !== 2) return null;
-    if (/row|r\s*\d/i.test(text)) return centre(i, ...numbers);
+    if (/row|r\s*\d/i.test(text)) {
+      if (!numbers.every(Number.isInteger)) throw new Error("Rows and columns are whole numbers, counted from 0.");
+      return centre(i, ...numbers);
+    }
     const [a, b, c, d, e, f] = first.transform;
     const [x, y] = numbers;
     const row = (a * (y - f) - d * (x - c)) / (a * e - b * d);
@@ -470,10 +477,12 @@
   $("copy-link").addEventListener("click", ({ target }) => copy(location.href, target));
 
   // ---------------------------------------------------------------- areas
-  let drawing = null;
+  let drawing = null, dragging = null;
+  const pan = map.getInteractions().getArray().find((each) => each instanceof ol.interaction.DragPan);
   function draw(kind) {
-    if (drawing) map.removeInteraction(drawing);
-    drawing = null;
+    for (const each of [drawing, dragging]) if (each) map.removeInteraction(each);
+    drawing = dragging = null;
+    pan.setActive(kind !== "Rectangle"); // a rectangle may be dragged
     for (const button of document.querySelectorAll("[data-draw]")) {
       button.setAttribute("aria-pressed", String(button.dataset.draw === kind));
     }
@@ -486,7 +495,20 @@
       areas(feature.getGeometry().getCoordinates()[0].slice(0, -1));
     });
     map.addInteraction(drawing);
-    say(kind === "Rectangle" ? "Click two corners." : "Click the corners; double-click the last.");
+    if (kind === "Rectangle") {
+      dragging = new ol.interaction.DragBox();
+      dragging.stopDown = () => false; // two clicks draw it too
+      dragging.on("boxend", () => {
+        const shape = dragging.getGeometry();
+        drawing.abortDrawing();
+        drawn.clear();
+        drawn.addFeature(new ol.Feature(shape));
+        setTimeout(() => draw(null));
+        areas(shape.getCoordinates()[0].slice(0, -1));
+      });
+      map.addInteraction(dragging);
+    }
+    say(kind === "Rectangle" ? "Drag from corner to corner, or click both." : "Click the corners; double-click the last.");
   }
 
   /** Areas inside an outline on each map that is shown. */
@@ -548,23 +570,30 @@
   const errors = { list: [], at: -1 };
   const compared = () => $("label-source").value.split("/").map(Number);
   const counted = (n, words) => `${n.toLocaleString("en")} ${words}`;
-  async function readErrors() {
+  let reading = null;
+  const readErrors = () => { reading = countErrors(); return reading; };
+  async function countErrors() {
+    const source = $("label-source").value;
     const box = document.querySelector(".labels");
     box.querySelector(".counts").textContent = "…";
     try {
       const [i, n] = compared();
       const found = data.static ? maps[i].errors[n] : await ask(`data/${i}/${maps[i].version}/errors/${n}`);
+      if (source !== $("label-source").value) return; // another was chosen meanwhile
       Object.assign(errors, { list: found.errors, at: -1 });
       const counts = [counted(found.right, "labelled pixels right"), counted(found.wrong, "wrong"),
         ...(found.unmapped ? [counted(found.unmapped, "where the map has no class")] : []),
         ...(found.unknown ? [counted(found.unknown, `of classes that the map does not have (${found.lacking.join(", ")})`)] : [])];
       box.querySelector(".counts").textContent = `${counts.join(", ")}. ${maps[i].labels[n].remedy}`;
       box.querySelector(".error").textContent = found.errors.length ? "" : "No error to step through.";
-    } catch (error) { box.querySelector(".counts").textContent = error.message; }
+    } catch (error) {
+      reading = null;
+      box.querySelector(".counts").textContent = error.message;
+    }
   }
 
   async function step(by) {
-    if (!errors.list.length) await readErrors();
+    if (!errors.list.length) await (reading ?? readErrors());
     const n = errors.list.length;
     if (!n) return;
     const [i] = compared();
@@ -573,6 +602,11 @@
     const name = (k) => maps[i].classes[k - 1].name;
     document.querySelector(".labels .error").textContent =
       `${errors.at + 1} of ${n}: mapped ${name(mapped)} with probability ${p.toFixed(3)}, labelled ${name(label)}.`;
+    const layers = [state.left, state.right].filter(Boolean).map((key) => choices.get(key));
+    if (layers.every((each) => each.i !== i)) { // the map that the error is on is the one to see
+      const key = `${i}/${layers[0].layer.name}`;
+      choose({ left: choices.has(key) ? key : `${i}/class` });
+    }
     if (map.getView().getResolution() > 0.25) map.getView().setResolution(0.25);
     pick(i, centre(i, row, col), true);
   }
@@ -589,7 +623,7 @@
   }
 
   // ---------------------------------------------------------------- begin
-  /** What an address says wrongly is as if it were not said. */
+  /** What an address says wrongly is not followed. */
   function sane() {
     const offered = (name) => [...$(name).options].some(({ value }) => value === state[name]);
     for (const name of ["left", "right", "behind", "over", "ramp", "palette"]) if (!offered(name)) state[name] = standard[name];
@@ -597,6 +631,8 @@
     if (!report.classNames.includes(state.only)) state.only = "";
     const there = maps[state.of] && state.pixel.split(",").map(Number);
     if (!there || there.length !== 2 || !pixelAt(Number(state.of), centre(Number(state.of), ...there))) Object.assign(state, { of: "0", pixel: "" });
+    const places = ["left", "right", "behind", "over", "of", "pixel"];
+    if (places.some((name) => kept.get(name) && kept.get(name) !== state[name])) say("This link names a map, layer or pixel that is not here.");
   }
   sane();
   if (maps.length > 1 && !kept.has("left")) state.right = "1/class";
@@ -613,7 +649,11 @@
     if (!state.pixel || !marked.getFeatures().length) return;
     marked.getFeatures()[1].getGeometry().setCoordinates(cross());
   });
-  map.once("rendercomplete", () => { document.body.dataset.ready = "yes"; });
+  map.once("rendercomplete", () => {
+    document.body.dataset.ready = "yes";
+    const few = maps.every(({ size: [w, h] }) => w * h <= 2 ** 22); // of larger maps they are counted when asked for
+    if ($("label-source").options.length && few) readErrors();
+  });
   if (state.pixel) pick(Number(state.of), centre(Number(state.of), ...state.pixel.split(",").map(Number)));
   report.map = map;
 })();
