@@ -13,7 +13,6 @@ from command_lines import replaced
 from uncover import load_model
 from uncover.cli import main
 from uncover.report.plots import percent
-from uncover.studies.demo import Novelty, measure_novelty
 from uncover.studies.landscape.kinds import TRAINED
 
 
@@ -145,17 +144,3 @@ def test_a_place_that_is_no_folder_is_one_clear_line(tmp_path, place):
     (tmp_path / "file").write_text("")
     result = demo(tmp_path / place)
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
-
-
-def test_rates_of_typicality_are_those_of_the_pixels(rng):
-    typicality, novel = rng.random(4000) ** 2, rng.random(4000) < 0.2
-    typicality[novel] /= 3
-    bins = np.minimum((typicality * 10_000).astype(int), 9999)
-    counts = np.stack([np.bincount(bins[mask], minlength=10_000) for mask in (~novel, novel)])
-    found = Novelty(("old", "new"), np.array([False, True]), counts.astype(float))
-    assert found.rates(0.05) == (
-        pytest.approx((typicality[novel] < 0.05).mean()),
-        pytest.approx((typicality[~novel] < 0.05).mean()),
-    )
-    assert found.separation == pytest.approx(roc_auc_score(novel, -bins))
-    assert measure_novelty.__doc__

@@ -174,12 +174,11 @@ def _conclude(folder: Path) -> None:
 
     item, run = (read_json(folder / name, dict[str, Any]) for name in ("item.json", "run.json"))
     facts = pipeline.MapFacts.in_item(item)
-    if facts is not None:
-        click.echo(f"{facts.text()}\n{'time':<13}{run['seconds']:,.0f} s", err=True)
-        if (shares := pipeline.shares_in_words(item["properties"])) is not None:
-            click.echo(f"{'shares':<13}{shares}", err=True)
-        for warning in facts.warnings() if facts.mapped_pixels else ():
-            click.echo(f"Warning: {warning}", err=True)
+    click.echo(f"{facts.text()}\n{'time':<13}{run['seconds']:,.0f} s", err=True)
+    if (shares := pipeline.shares_in_words(item["properties"])) is not None:
+        click.echo(f"{'shares':<13}{shares}", err=True)
+    for warning in facts.warnings() if facts.mapped_pixels else ():
+        click.echo(f"Warning: {warning}", err=True)
     when = item["properties"]
     if when["datetime"] is None and "start_datetime" not in when:
         click.echo(

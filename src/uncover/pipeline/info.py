@@ -408,7 +408,8 @@ def _map(path: Path) -> Description:
     product, known = MapProduct.open(path), MapFacts.in_item(item)
     facts: Facts = {
         "scene": said.get("scene"),
-        **({} if known is None else known.lines() | {"warnings": known.warnings() or None}),
+        **known.lines(),
+        "warnings": known.warnings() or None,
         "format": next(title for name, title in FORMATS.items() if (path / name).exists()),
         **_areas(path / "areas.csv", said),
         "measurement uncertainty": said.get("measurement_uncertainty"),

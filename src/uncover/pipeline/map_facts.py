@@ -77,10 +77,9 @@ class MapFacts:
         return cls(*sizes, share, means, product.classes, cloud_mask)
 
     @classmethod
-    def in_item(cls, item: Mapping[str, Any]) -> MapFacts | None:
-        """Facts in the item of a map; None in one of an earlier version."""
-        found = item.get("properties", {}).get(_KEY)
-        return None if found is None else typed(found, cls, "what the item says of the map")
+    def in_item(cls, item: Mapping[str, Any]) -> MapFacts:
+        """Facts in the item of a map."""
+        return typed(item.get("properties", {}).get(_KEY), cls, "what the item says of the map")
 
     def as_property(self) -> dict[str, Any]:
         """Property of a STAC item, which `in_item` reads."""

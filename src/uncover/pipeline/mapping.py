@@ -16,8 +16,8 @@ import numpy as np
 from uncover.files import check_new, check_place, in_use, read_json
 from uncover.pipeline.map_files import Finish
 from uncover.pipeline.map_product import is_map
-from uncover.pipeline.mosaic import prepare_map
-from uncover.pipeline.prepared_map import MapOptions, Prepared, PreparedMap
+from uncover.pipeline.mosaic import Mosaic, prepare_map
+from uncover.pipeline.prepared_map import MapOptions, PreparedMap
 from uncover.pipeline.scene_sources import files_with, source_record
 from uncover.raster.errors import SceneError
 from uncover.raster.executors import MEGABYTE, Threads
@@ -122,7 +122,7 @@ def _resumable(journal: Journal) -> Iterator[None]:
 
 
 def _run_facts(
-    prepared: Prepared, scene: SceneSource | SeveralScenes, clock: Sequence[float]
+    prepared: PreparedMap | Mosaic, scene: SceneSource | SeveralScenes, clock: Sequence[float]
 ) -> dict[str, Any]:
     """Facts that have no influence on the product: the machine, the clock, the paths."""
     import platform

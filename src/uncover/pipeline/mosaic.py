@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from uncover.measurement.dates import dates_of
 from uncover.measurement.formulas import Formula, bands_needed
 from uncover.models.record import ModelRecord
-from uncover.pipeline.prepared_map import MapOptions, Prepared, PreparedMap, read_model
+from uncover.pipeline.prepared_map import MapOptions, PreparedMap, read_model
 from uncover.pipeline.series_sources import grid_of_date
 from uncover.progress import in_units
 from uncover.raster.area import transform_bounds, window_of
@@ -43,7 +43,9 @@ _SPARSE = 25
 _SAME_PLACE = 0.5
 
 
-def prepare_map(model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions) -> Prepared:
+def prepare_map(
+    model_file: str | Path, scene: SceneSource | SeveralScenes, options: MapOptions
+) -> PreparedMap | Mosaic:
     """Open everything; several scenes are dates of one place or tiles, as the model was trained."""
     tiles: list[SceneSource | SeveralScenes] = [scene]
     known = None

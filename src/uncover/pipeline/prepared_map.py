@@ -7,7 +7,7 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,61 +111,6 @@ class MapOptions:
     def __post_init__(self) -> None:
         if self.digits not in (None, 1, 2, 3):
             raise SceneError(f"--draws auto:{self.digits} came; it takes 1, 2 or 3 significant digits")
-
-
-class Prepared(Protocol):
-    """A map that could be made, of one scene or of several tiles."""
-
-    @property
-    def tiles(self) -> tuple[PreparedMap, ...]:
-        """Maps that it is put together from; itself where it is of one scene."""
-
-    @property
-    def mapper(self) -> Mapper:
-        """The mapper, or that of the first tile."""
-
-    @property
-    def product(self) -> Product:
-        """Grid and layers."""
-
-    @property
-    def identity(self) -> str:
-        """Name of what is mapped."""
-
-    @property
-    def scenes(self) -> tuple[Scene | SceneSeries, ...]:
-        """Scenes that are mapped; none for a cube."""
-
-    @property
-    def model_file(self) -> Path:
-        """File of the model."""
-
-    @property
-    def model_content(self) -> bytes:
-        """Content of the file."""
-
-    @property
-    def plan(self) -> ComputePlan:
-        """Threads and memory."""
-
-    @property
-    def options(self) -> MapOptions:
-        """Options of the map."""
-
-    def record(self) -> dict[str, Any]:
-        """Record of how the product was made; no clock, no path."""
-
-    def measurement_error(self) -> dict[str, Any]:
-        """Error of the measurement layer by its number of points, for the record; none without points."""
-
-    def when(self) -> dict[str, Any]:
-        """Time properties of the product's items."""
-
-    def key(self) -> str:
-        """Hash of inputs, model and options: whether two runs make the same product."""
-
-    def compute(self, scratch: Scratch, progress: Progress) -> NDArray[np.float64]:
-        """Compute what is missing, and return the areas of the map, (row of `AREA_ROWS` + world, class)."""
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,6 @@ def summarise(contents: Contents) -> Summary:
     classes = contents.classes(product.names)
     item, areas = contents.item(), _areas(contents.map / "areas.csv", product)
     facts = MapFacts.in_item(item)
-    if facts is None:
-        raise ValueError(f"{contents.map} was made by an earlier version; make the map again")
     if not areas.pixels.sum():
         raise ValueError(
             f"no pixel of {contents.map} has a class ({', '.join(facts.unmapped_pixels)}): there is nothing "

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 
 from uncover import __version__, pipeline
 from uncover.files import read_json, write_whole
 from uncover.pipeline.evaluation import BESIDE, StoredEvaluation, population_words
 from uncover.pipeline.left_out import TooSureWarning
+from uncover.pipeline.map_facts import MapFacts
+from uncover.pipeline.map_product import MapProduct
 from uncover.raster.errors import SceneError
 from uncover.raster.fingerprints import sha256_of
 from uncover.raster.journal import fingerprint
@@ -30,7 +32,6 @@ from uncover.studies.landscape.geography import PIXEL
 from uncover.studies.landscape.kinds import KINDS, TRAINED
 from uncover.studies.landscape.scene import FORMAT
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 #: Something that watches a step by name: gives what its progress is reported to, or None.
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
@@ -43,9 +44,6 @@ THRESHOLDS = (0.001, 0.01, 0.05)
 FILE = "numbers.json"
 #: Models by their names; the first makes the map of the report, the second is shown beside it.
 MODELS = ("recommended", "published")
-_BUDGET = ("total", "measurement", "model", "overlap")
-_STEPS = 10_000  # of typicality, as it is stored
-_BLOCK, _CACHE_BYTES = 512, 64 * 1024 * 1024
 
 #: The truth without what was never trained, for `uncover evaluate --scheme`.
 TRAINED_ONLY = """\
@@ -230,7 +228,7 @@ class _Demo:
         """Work the numbers out from the files; shares are of pixels."""
         kinds = {kind.code: (kind.name, kind.parent not in TRAINED) for kind in KINDS}
         novelty = measure_novelty(self.folder / "map", self.scene.kinds(YEAR), kinds)
-        _write(self.folder / "typicality.json", novelty.as_dict(THRESHOLDS))
+        _write(self.folder / "typicality.json", novelty)
         _write(self.folder / BESIDE, _beside())
         known = self.scene.facts["years"][str(YEAR)]
         here, there = (_budget(self.folder / map_name(year, MODELS[0])) for year in (YEAR, OTHER_YEAR))
@@ -239,7 +237,8 @@ class _Demo:
             [StoredEvaluation.read(self.folder / evaluation_name(year, model)) for model in MODELS]
             for year in (YEAR, OTHER_YEAR)
         )
-        found, false_alarms = novelty.rates(Thresholds().typicality)
+        flagged = next(r for r in novelty["rates"] if r["threshold"] == Thresholds().typicality)
+        strange = sum(novelty["pixels"].get(name, 0) for name in novelty["never_trained"])
         numbers = {
             "labels": _labels(self.folder),
             **_accuracy(trained),
@@ -257,10 +256,10 @@ class _Demo:
             "right_other_published": _right(later_published),
             "claimed_other_published": later_published.claimed,
             "measurement_other": there["measurement"] / max(there["total"], 1e-12),
-            "never_trained": float(novelty.counts[novelty.novel].sum() / novelty.counts.sum()),
-            "found": found,
-            "false_alarms": false_alarms,
-            "separation": novelty.separation,
+            "never_trained": strange / sum(novelty["pixels"].values()),
+            "found": flagged["true_positive_rate"],
+            "false_alarms": flagged["false_positive_rate"],
+            "separation": novelty["area_under_roc"],
         }
         _write(self.folder / FILE, numbers)
 
@@ -458,81 +457,37 @@ def _accuracy(evaluation: StoredEvaluation) -> dict[str, Any]:
     }
 
 
-def _budget(folder: Path) -> dict[str, float]:
+def _budget(folder: Path) -> Mapping[str, float]:
     """Mean of each part of a map's uncertainty, in nats."""
-    layer = describe(str(folder / "uncertainty.tif"))
-    source = layer.bands(*(layer.names.index(name) + 1 for name in _BUDGET))
-    cache, sums, count = TileCache(_CACHE_BYTES), np.zeros(len(_BUDGET)), 0
-    for window in layer.grid.blocks(_BLOCK):
-        planes = source.read(window, cache)
-        there = planes[0] != layer.nodata[0]
-        sums += planes[:, there].sum(1, dtype=np.float64)
-        count += int(there.sum())
-    return dict(zip(_BUDGET, (sums / max(count, 1) * layer.scales[0]).tolist(), strict=True))
+    return MapFacts.in_item(read_json(folder / "item.json", dict[str, Any])).mean_uncertainty
 
 
-@dataclass(frozen=True)
-class Novelty:
-    """Does typicality find what was never trained? Histograms of it by kind of ground, and the rates.
+def measure_novelty(map_folder: Path, truth: Path, kinds: Mapping[int, tuple[str, bool]]) -> dict[str, Any]:
+    """Does typicality find what was never trained? Pixels that it flags, by kind of ground, and its ROC.
 
-    >>> counts = np.zeros((2, 1000))
-    >>> counts[0, 500], counts[1, 0] = 10, 4
-    >>> found = Novelty(("wheat", "lake"), np.array([False, True]), counts)
-    >>> found.rates(0.01)
-    (1.0, 0.0)
-    >>> found.separation
-    1.0
+    `truth` is a raster of kinds; `kinds` has the name of each code, and if it was never trained.
     """
-
-    kinds: tuple[str, ...]
-    novel: NDArray[np.bool_]  # (kind,): whether it was never trained
-    counts: Floats  # (kind, bin), pixels; bins are equal steps of typicality from 0 to 1
-
-    def _below(self, threshold: float) -> Floats:
-        """Pixels of each kind below a threshold of typicality."""
-        return self.counts[:, : round(threshold * self.counts.shape[1])].sum(1)
-
-    def rates(self, threshold: float) -> tuple[float, float]:
-        """True-positive rate (never trained, flagged) and false-positive rate (trained, flagged)."""
-        below, total = self._below(threshold), self.counts.sum(1)
-        new, old = (float(below[k].sum() / max(total[k].sum(), 1)) for k in (self.novel, ~self.novel))
-        return new, old
-
-    @property
-    def separation(self) -> float:
-        """Chance that a never-trained pixel is less typical than a trained one (area under the ROC curve)."""
-        new, old = self.counts[self.novel].sum(0), self.counts[~self.novel].sum(0)
-        above = old.sum() - np.cumsum(old)
-        pairs = max(new.sum() * old.sum(), 1)
-        return float((new * (above + old / 2)).sum() / pairs)
-
-    def as_dict(self, thresholds: tuple[float, ...]) -> dict[str, object]:
-        """For a JSON file."""
-        total = self.counts.sum(1)
-        rows = []
-        for threshold in thresholds:
-            (tpr, fpr), shares = self.rates(threshold), self._below(threshold) / np.maximum(total, 1)
-            flagged = {k: float(s) for k, s, n in zip(self.kinds, shares, total, strict=True) if n}
-            rows.append({"threshold": threshold, "true_positive_rate": tpr, "false_positive_rate": fpr,
-                         "flagged": flagged})  # fmt: skip
-        pixels = {k: int(n) for k, n in zip(self.kinds, total, strict=True) if n}
-        novel = [kind for kind, new in zip(self.kinds, self.novel, strict=True) if new]
-        return {"never_trained": novel, "pixels": pixels, "area_under_roc": self.separation, "rates": rows}
-
-
-def measure_novelty(map_folder: Path, truth: Path, kinds: Mapping[int, tuple[str, bool]]) -> Novelty:
-    """The typicality layer of a map beside the true kinds of ground: code to name and "never trained"."""
-    layer = describe(str(map_folder / "uncertainty.tif"))
-    source = layer.bands(layer.names.index("typicality") + 1)
-    ground = describe(str(truth)).bands(1)
-    cache, codes = TileCache(_CACHE_BYTES), sorted(kinds)
-    table = np.full(256, -1, np.intp)
-    table[codes] = np.arange(len(codes))
-    counts = np.zeros(len(codes) * _STEPS)
-    for window in ground.grid.blocks(_BLOCK):
-        steps, kind = source.read(window, cache)[0], table[ground.read(window, cache)[0]]
-        there = (steps != 65535) & (kind >= 0)
-        at = np.minimum(steps[there].astype(np.intp), _STEPS - 1)
-        counts += np.bincount(kind[there] * _STEPS + at, minlength=len(counts)).astype(np.float64)
-    names, novel = zip(*(kinds[code] for code in codes), strict=True)
-    return Novelty(names, np.array(novel), counts.reshape(len(codes), _STEPS))
+    product = MapProduct.open(map_folder)
+    typicality = product.pixels("typicality", *(np.arange(side) for side in product.grid.shape))
+    ground = describe(str(truth)).bands(1).read(product.grid.window, TileCache())[0]
+    known = np.isfinite(typicality) & np.isin(ground, list(kinds))
+    typicality, ground = typicality[known], ground[known]
+    novel = np.isin(ground, [code for code, (_, is_new) in kinds.items() if is_new])
+    pixels = {name: ground == code for code, (name, _) in sorted(kinds.items()) if (ground == code).any()}
+    rates = []
+    for threshold in THRESHOLDS:
+        flagged = typicality < threshold - product.layer("typicality").step / 2
+        rates.append(
+            {
+                "threshold": threshold,
+                "true_positive_rate": float(flagged[novel].mean()),
+                "false_positive_rate": float(flagged[~novel].mean()),
+                "flagged": {name: float(flagged[mine].mean()) for name, mine in pixels.items()},
+            }
+        )
+    return {
+        "never_trained": [name for _, (name, is_new) in sorted(kinds.items()) if is_new],
+        "pixels": {name: int(mine.sum()) for name, mine in pixels.items()},
+        "area_under_roc": float(roc_auc_score(novel, -typicality)),
+        "rates": rates,
+    }
