@@ -634,3 +634,11 @@ def test_groups_that_are_classes_are_warned_of(rng, model):
         prior = fit_pool.Exponents(np.full(M, 1.0 / M), np.zeros(M), np.zeros((M, M)), 0.0)
         drawn = prior.draw(fit_pool.EXPONENTS, stream(0, "exponents"))
         np.testing.assert_allclose(model.model_.exponents, drawn)
+
+
+def test_a_class_that_a_member_excludes_scores_without_a_warning():
+    log_joint = np.array([[[0.0, -np.inf, -1.0]], [[-1.0, 0.0, -np.inf]], [[-2.0, -1.0, 0.0]]])
+    everything = np.ones(3), np.log(np.full(3, 1 / 3))
+    score, temperature = fit_members.best_score(log_joint, np.eye(3), *everything)
+    finite, _ = fit_members.best_score(np.maximum(log_joint, -700.0), np.eye(3), *everything)
+    assert score == pytest.approx(finite, rel=1e-6) and 0 < temperature < 1

@@ -253,6 +253,17 @@ def test_the_budget_of_an_input_does_not_depend_on_its_batch(rng):
         np.testing.assert_allclose(getattr(often, name)[5:], getattr(alone, name)[0], rtol=1e-9)
 
 
+def test_drawn_models_are_asked_at_true_values_from_everywhere(rng):
+    """The model part of one noisy feature; by every 64th of Sobol's points, which lie together, 0.1."""
+    y = np.arange(90) % 3
+    X = 1.5 * y[:, None] + np.sqrt(2.0) * rng.normal(size=(90, 1))
+    clf = BayesianQDA().fit(X, y, X_cov=[1.0])
+    found = []
+    for clf.random_state in range(6):
+        found.append(clf.uncertainty([[-1.0], [0.0], [0.5], [1.5], [3.0]], [1.0]).model)
+    assert (np.std(found, axis=0, ddof=1) < 0.04 * np.mean(found, axis=0)).all()
+
+
 def test_other_draws_change_a_part_by_less_than_a_twentieth(rng):
     """The measurement part of known noise, and the model part without."""
     y = np.arange(200) % 2

@@ -454,8 +454,8 @@ def _mean_where(used, values):
 def _score(log_odds, targets, weight):
     """Sum of the log probabilities of the true classes, weighted; of classes that are unknown, none."""
     known = np.isfinite(np.where(targets > 0, log_odds, 0.0)).all(1)
-    own = (log_softmax(log_odds[known], axis=1) * targets[known]).sum(1, where=targets[known] > 0)
-    return float(weight[known] @ own)
+    own = np.where(targets[known] > 0, log_softmax(log_odds[known], axis=1), 0.0) * targets[known]
+    return float(weight[known] @ own.sum(1))
 
 
 def best_score(log_joint, targets, weight, log_shares):

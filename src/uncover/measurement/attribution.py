@@ -113,11 +113,11 @@ def _split_at_true_values(measured: MeasuredPoints, P: Array, chi: Array, models
     rows = table / np.where(weight > 0, weight, 1.0)[..., None]
     each = models.closed(flat, rows.reshape(n_samples * n, -1), joint, measured)
     closed = weight * each.reshape(n_samples, n)
-    # Each true value that is asked has models of its own: errors of the draws average out.
-    count = min(n, int(np.clip(n // _ONE_IN, *_ASKED)))
-    asked = (2 * np.arange(count) + 1) * n // (2 * count)
-    split = [models.share(i, count).split(chi[:, s], rows[:, s], measured)[0] for i, s in enumerate(asked)]
-    drawn, same = (weight[:, asked] * np.stack(split, axis=1)).sum(1), closed[:, asked].sum(1)
+    # The first of Sobol's points lie evenly; every 64th would lie in one corner. Each true value asked
+    # has models of its own: errors of the draws average out.
+    asked = min(n, int(np.clip(n // _ONE_IN, *_ASKED)))
+    split = [models.share(i, asked).split(chi[:, i], rows[:, i], measured)[0] for i in range(asked)]
+    drawn, same = (weight[:, :asked] * np.stack(split, axis=1)).sum(1), closed[:, :asked].sum(1)
     ratio = np.divide(drawn, same, out=np.ones_like(drawn), where=same > 0)
     model = np.minimum(ratio * closed.sum(1), rest)
     return Parts(P, measurement, model, rest - model)
