@@ -134,8 +134,6 @@ def test_polygons_are_burnt_by_pixel_centre(tmp_path, crs):
     np.testing.assert_array_equal(burned.code[clear], expected[clear])
     assert burned.names == {1: "forest", 2: "water"}
     assert set(burned.feature[burned.code == 2]) == {1}
-    window = Window(5, 5, 40, 60)
-    np.testing.assert_array_equal(burn_vector(path, UTM, "cover", window).code, burned.code[window.slices])
 
 
 def test_points_and_integer_codes(tmp_path):

@@ -25,6 +25,7 @@ from scipy.special import betaincc, betainccinv, gammaln
 from uncover.bayes.budget import entropy
 from uncover.bayes.components import Components
 from uncover.bayes.inversion import surface_reflectance
+from uncover.bayes.linalg import slices
 from uncover.bayes.second_order import LogDensityVariance, below_entropy
 from uncover.bayes.student_t import StudentT
 
@@ -287,11 +288,6 @@ class ClassDensities:
         found = [_table(self.n_features, float(nu)) for nu in self.dof.ravel()]
         scale = np.array([each for each, _ in found]).reshape(self.dof.shape)
         return scale, np.stack([values for _, values in found]).reshape(*self.dof.shape, -1)
-
-
-def slices(n: int, size: int) -> list[slice]:
-    """Cut n rows into slices of a size."""
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def softmax(joint: Array) -> Array:

@@ -37,7 +37,7 @@ from uncover.bayes.components import Components
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.hotelling import TypicalityReference
 from uncover.bayes.inversion import surface_reflectance
-from uncover.bayes.linalg import cholesky
+from uncover.bayes.linalg import cholesky, slices
 from uncover.bayes.noise import _shrink
 from uncover.bayes.second_order import LogDensityVariance
 from uncover.bayes.small_matrices import cholesky_of_many, invert_triangles_of_many
@@ -363,8 +363,7 @@ def values_and_noise(
     covariances, which are (1 or pixel, feature, feature); 0 without any.
     """
     p, n = planes.shape[1:]
-    for start in range(0, n, size):
-        rows = slice(start, min(start + size, n))
+    for rows in slices(n, size):
         values = planes[:, :, rows].astype(np.float64)
         if coefficients is not None:
             values = surface_reflectance(values[0], *np.moveaxis(coefficients, 1, 0)[..., None])

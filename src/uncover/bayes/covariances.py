@@ -6,6 +6,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from uncover.bayes.linalg import slices
+
 Array = NDArray[np.float64]
 
 # Covariances that agree with multiples of one matrix to this relative tolerance are treated as such.
@@ -197,8 +199,7 @@ def _checked_matrix(matrices: Array) -> Array:
 
 def _blocks(array: Array) -> list[slice]:
     """Slices of rows that hold a fixed quantity of numbers, so that checks need little memory."""
-    rows = max(1, _BLOCK_NUMBERS // max(1, array[:1].size))
-    return [slice(start, start + rows) for start in range(0, len(array), rows)]
+    return slices(len(array), max(1, _BLOCK_NUMBERS // max(1, array[:1].size)))
 
 
 def _check_not_indefinite(matrices: Array) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.deconvolved import DeconvolvedNIW
-from uncover.bayes.linalg import cholesky, invert_triangle, log_det_of_root
+from uncover.bayes.linalg import cholesky, invert_triangle, log_det_of_root, slices
 from uncover.bayes.niw import NIW
 from uncover.bayes.small_matrices import cholesky_of_many, invert_triangles_of_many
 
@@ -35,8 +35,7 @@ class NoisySamples:
     def blocks(self) -> Iterator["NoisySamples"]:
         """Cut into blocks that stay in a core's cache."""
         rows = max(64, _BLOCK_NUMBERS // self.x.shape[1] ** 2)
-        for start in range(0, len(self.x), rows):
-            part = slice(start, start + rows)
+        for part in slices(len(self.x), rows):
             yield NoisySamples(
                 self.x[part], self.noise[part], self.weight[part], self.group[part], self.n_groups
             )

@@ -14,6 +14,7 @@ from scipy.special import chdtrc, fdtri
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.jeffreys import JeffreysPrior
+from uncover.bayes.linalg import slices
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW, DiagonalNIW
 from uncover.bayes.priors import Spread
@@ -173,8 +174,7 @@ class TypicalityReference:
         x = np.asarray(points, np.float64)
         rows = max(16, _BLOCK_NUMBERS // x.shape[1] ** 2)
         out = np.empty(len(x))
-        for start in range(0, len(x), rows):
-            part = slice(start, start + rows)
+        for part in slices(len(x), rows):
             out[part] = self._of_block(k, x[part], covariances[part])
         return out
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.linalg import slices
+
 Array = NDArray[np.float64]
 
 # Numbers of one block of kernel values: they stay in the cache.
@@ -98,8 +100,7 @@ def _squares(points: Array, centres: Array) -> Iterator[tuple[slice, Array]]:
     """Squared distances of blocks of points from all centres."""
     norms = np.einsum("ij,ij->i", centres, centres)
     size = max(1, _BLOCK_NUMBERS // max(1, len(centres)))
-    for start in range(0, len(points), size):
-        block = slice(start, min(start + size, len(points)))
+    for block in slices(len(points), size):
         x = points[block]
         squares = np.einsum("ij,ij->i", x, x)[:, None] + norms - 2.0 * (x @ centres.T)
         yield block, np.maximum(squares, 0.0, out=squares)

@@ -9,6 +9,15 @@ Array = NDArray[np.float64]
 _LEAST_VARIANCE_LEFT = 1e-10
 
 
+def slices(n: int, size: int) -> list[slice]:
+    """Cut n rows into slices of a size.
+
+    >>> slices(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
 def cholesky(matrix: Array, what: str) -> Array:
     """Lower Cholesky factor of each matrix of a batch.
 

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
+from uncover.bayes.linalg import slices
+
 Array = NDArray[np.float64]
 
 # Precision of the prior of the intercepts: all but free, and no direction is left undetermined.
@@ -103,8 +105,7 @@ class Logistic:
         inverse = self._inverse.reshape(K, d, K, d)
         rows, columns = np.triu_indices(K)
         pairs, V = inverse[rows, :, columns, :].swapaxes(-1, -2), np.empty((K, K, len(x)))
-        for start in range(0, len(x), _BLOCK):  # that stay in the cache; points lie together
-            block = slice(start, start + _BLOCK)
+        for block in slices(len(x), _BLOCK):  # that stay in the cache; points lie together
             z = np.ascontiguousarray(x[block].T)
             V[rows, columns, block] = V[columns, rows, block] = np.einsum("ajn,jn->an", pairs @ z, z)
         return np.moveaxis(V, 2, 0)

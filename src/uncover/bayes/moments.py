@@ -10,6 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from uncover.bayes.linalg import slices
+
 Array = NDArray[np.float64]
 
 # Bytes of one float64 block: it stays in a core's cache, and fixed, so that the result is too.
@@ -171,7 +173,7 @@ def row_blocks(shape: tuple[int, ...]) -> list[slice]:
     """Cut the sample axis (last but one) into blocks of a fixed number of bytes."""
     *batch, n, p = shape
     rows = max(64, _BLOCK_BYTES // (8 * max(1, p) * max(1, int(np.prod(batch)))))
-    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+    return slices(n, rows)
 
 
 def _outer(vector: Array) -> Array:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp, ndtri
 
 from uncover.bayes.covariances import Covariances
-from uncover.bayes.linalg import log_det_of_root
+from uncover.bayes.linalg import log_det_of_root, slices
 from uncover.bayes.small_matrices import cholesky_of_many, solve_triangles_of_many
 from uncover.bayes.special import log_gamma_ratio, stirling_correction
 from uncover.bayes.student_t import IndependentT, StudentT, log_density
@@ -166,8 +166,7 @@ def _matched_log_prob(density: StudentT, points: Array, covariances: Covariances
     constant = log_gamma_ratio(0.5 * dof, 0.5 * p) - 0.5 * p * np.log(np.pi * dof)
     out = np.empty(len(points))
     rows = max(64, 4 * _BLOCK_NUMBERS // p**2)
-    for start in range(0, len(points), rows):
-        part = slice(start, start + rows)
+    for part in slices(len(points), rows):
         matrices = scale + shrink * covariances[part].matrices()
         root = cholesky_of_many(np.ascontiguousarray(matrices.transpose(1, 2, 0)))
         z = solve_triangles_of_many(root, np.ascontiguousarray((points[part] - density.location).T))
@@ -250,12 +249,10 @@ class SeenThroughNoise:
 
     def _blocks(self) -> "list[tuple[slice, _Integrand]]":
         rows = max(1, _BLOCK_NUMBERS // self.density.n_features)
-        n = len(self.value)
-        blocks = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
         shared = len(self.noise) == 1
         return [
             (b, _Integrand(self.value[b] ** 2, self.noise if shared else self.noise[b], self.density.dof))
-            for b in blocks
+            for b in slices(len(self.value), rows)
         ]
 
 

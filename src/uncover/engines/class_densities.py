@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from uncover.bayes.class_densities import ClassDensities, Pairs, SummedScores, slices, tail_coefficients
+from uncover.bayes.class_densities import ClassDensities, Pairs, SummedScores, tail_coefficients
 from uncover.bayes.components import Components
-from uncover.bayes.linalg import invert_triangle
+from uncover.bayes.linalg import invert_triangle, slices
 from uncover.engines.machine import machine_code
 from uncover.engines.threads import in_order
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from uncover.bayes.class_densities import Pairs
+from uncover.bayes.linalg import slices
 from uncover.engines.arrays import namespace
 from uncover.engines.class_densities import FastClassDensities
 
@@ -32,8 +33,7 @@ class DeviceDensities:
         xp, X = self.xp, self.X
         out = xp.zeros((X.shape[0], columns), dtype=X.dtype, device=X.device)
         size = max(1, BLOCK_NUMBERS // (self.densities.n_components * self.densities.n_features))
-        for start in range(0, X.shape[0], size):
-            rows = slice(start, start + size)
+        for rows in slices(X.shape[0], size):
             for r, w in zip(*self.pairs, strict=True):
                 out[rows] += of_pair(*self.scores(X[rows, int(r)], int(w)), int(w))
         return out / len(self.pairs.worlds)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from uncover.bayes.linalg import slices
 from uncover.bayes.moments import Moments
 from uncover.engines.arrays import like, namespace, to_host
 
@@ -19,7 +20,7 @@ def moments_on_device(X: Any, membership: Any) -> Moments:
     if X.ndim == 3:
         return Moments.stack([moments_on_device(X[r], membership) for r in range(X.shape[0])])
     n, p = X.shape
-    blocks = (_of_block(X[rows], membership[rows]) for rows in _blocks(n, p))
+    blocks = (_of_block(X[rows], membership[rows]) for rows in slices(n, max(1, _BLOCK_NUMBERS // p)))
     return reduce(add, blocks, Moments.empty(p, (membership.n_classes,)))
 
 
@@ -29,7 +30,7 @@ def means_and_scatter_within(X: Any, membership: Any) -> tuple[Any, Any]:
     n, R, p = X.shape
     means = xp.empty((n, p), dtype=xp.float64, device=X.device)
     within = np.zeros((membership.n_classes, p, p))
-    for rows in _blocks(n, R * p):
+    for rows in slices(n, max(1, _BLOCK_NUMBERS // (R * p))):
         x = xp.astype(X[rows], xp.float64)
         means[rows] = xp.mean(x, axis=1)
         x = x - means[rows][:, None, :]
@@ -66,8 +67,3 @@ def _shares(membership: Any, x: Any) -> Iterator[Any]:
     for k in range(membership.n_classes):
         share = xp.astype(codes == k, xp.float64)
         yield share if weight is None else share * weight
-
-
-def _blocks(n_rows: int, numbers_per_row: int) -> list[slice]:
-    size = max(1, _BLOCK_NUMBERS // max(1, numbers_per_row))
-    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 
-from uncover.bayes.class_densities import slices
 from uncover.bayes.forest import Forest
 from uncover.bayes.kernel_mixture import KernelMixture
+from uncover.bayes.linalg import slices
 from uncover.bayes.niw import Gaussians
 from uncover.bayes.student_t import IndependentT, StudentT, kept_finite
 from uncover.engines.kernels import Kernels

@@ -169,14 +169,11 @@ def _place_of(places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[n
 
 def _box_sums(mask: Mask, window: int) -> NDArray[np.uint32]:
     """Sums of a mask over squares of `window` pixels, of which those outside the array are 0."""
-    rows, columns = mask.shape
-    padded = np.pad(mask, window // 2)
-    along = np.zeros((rows, padded.shape[1]), np.uint32)
-    for i in range(window):
-        along += padded[i : i + rows]
-    sums = np.zeros(mask.shape, np.uint32)
-    for j in range(window):
-        sums += along[:, j : j + columns]
+    from scipy import ndimage
+
+    sums = mask.astype(np.uint32)
+    for axis in (0, 1):
+        ndimage.convolve1d(sums, np.ones(window), axis, sums, mode="constant")
     return sums
 
 

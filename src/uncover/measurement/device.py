@@ -9,6 +9,7 @@ import numpy as np
 
 from uncover.bayes.budget import UncertaintyBudget
 from uncover.bayes.class_densities import Pairs
+from uncover.bayes.linalg import slices
 from uncover.engines.cuda import (
     DrawnModels,
     entropy_given_draws,
@@ -87,8 +88,7 @@ class DevicePrediction:
         readings = list(zip(*self.scorer.pairs, draws, strict=True))
         parts = xp.zeros((4, X.shape[0]), dtype=X.dtype, device=X.device)
         size = X.shape[0] if self.kernels else max(1, BLOCK_NUMBERS // draws[0].gaussians.mean.size)
-        for start in range(0, X.shape[0], size):
-            rows = slice(start, start + size)
+        for rows in slices(X.shape[0], size):
             each = [self._split(X[rows, int(r)], int(w), models) for r, w, models in readings]
             mean_P, inner, model, overlap = (sum(part) / len(readings) for part in zip(*each, strict=True))
             total = self.scorer.entropy(mean_P)

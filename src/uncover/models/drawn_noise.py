@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.bayes.evidence import ScatterEvidence
+from uncover.bayes.linalg import slices
 from uncover.bayes.moments import Moments
 from uncover.models.membership import Membership
 
@@ -255,5 +256,4 @@ def scatter_of_draws(X: Any) -> Array:
 
 def blocks(n_rows: int, numbers_per_row: int) -> list[slice]:
     """Slices of rows that hold a fixed quantity of numbers."""
-    rows = max(1, _BLOCK_NUMBERS // max(1, numbers_per_row))
-    return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+    return slices(n_rows, max(1, _BLOCK_NUMBERS // max(1, numbers_per_row)))

@@ -196,16 +196,6 @@ def _drawn_noise(arrays: Arrays) -> DrawnNoise:
     return DrawnNoise(arrays["covariance"], arrays["sizes"], float(arrays["weight"]))
 
 
-def _unpack_drawn(document: Document, arrays: Arrays, statistics: Statistics) -> DrawnNoise | None:
-    """Noise of draws. Files of before have one for all classes, whose sizes have a weight."""
-    weight = float(document.get("noise_weight", 0.0))
-    if "drawn/covariance" in arrays:
-        return DrawnNoise(arrays["drawn/covariance"], arrays["drawn/sizes"], weight)
-    if document["parameters"]["realisations"] != "draws" or statistics.noise is None:
-        return None
-    return DrawnNoise.alike(statistics.noise, weight, float(document.get("scale_weight", 1e6)))
-
-
 def _unpack_gaussian(
     document: Document, arrays: Arrays, components: Components | None = None, classes: Array | None = None
 ) -> GaussianClasses:
@@ -217,8 +207,11 @@ def _unpack_gaussian(
     defaults = {"class_scale_": np.ones(C), "class_count_": moments.count.reshape(-1, C)[0]}
     optional = {field: arrays.get(name, defaults.get(name)) for name, field in _OPTIONAL.items()}
     numbers = float(document["within_dof"]), int(document["realisations"])
-    statistics = Statistics(moments, arrays["within_scatter"], *numbers)
-    statistics = replace(statistics, drawn=_unpack_drawn(document, arrays, statistics))
+    drawn = None
+    if "drawn/covariance" in arrays:
+        noise = arrays["drawn/covariance"], arrays["drawn/sizes"], float(document["noise_weight"])
+        drawn = DrawnNoise(*noise)
+    statistics = Statistics(moments, arrays["within_scatter"], *numbers, drawn)
     value = GaussianClasses(
         class_model=class_model,
         classes=labels if classes is None else classes,
@@ -593,11 +586,6 @@ def _parse(path: Path, members: Mapping[str, bytes]) -> tuple[Document, Arrays]:
     if document.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of uncover.")
     version = document.get("format_version")
-    if version == 1:
-        raise ModelFileError(
-            f"{path}: written before model files recorded what their features are (top-of-atmosphere or "
-            "surface reflectance); fit the model again."
-        )
     if version != FORMAT_VERSION:
         raise ModelFileError(
             f"{path}: written in format version {version}; this program reads version {FORMAT_VERSION}. "

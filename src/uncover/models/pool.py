@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from uncover.bayes.budget import UncertaintyBudget, entropy
-from uncover.bayes.class_densities import slices
 from uncover.bayes.covariances import Covariances
+from uncover.bayes.linalg import slices
 from uncover.bayes.second_order import below_entropy
 from uncover.engines.members import Views, pool_answers, pool_views
 from uncover.models.drawn_noise import DrawnNoise

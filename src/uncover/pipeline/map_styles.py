@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
@@ -15,6 +18,7 @@ from uncover.labels import Scheme
 from uncover.pipeline.ground import pixel_metres
 from uncover.pipeline.map_facts import percent
 from uncover.raster.errors import require
+from uncover.raster.grid import Window
 from uncover.raster.product import UNIT, Layer, Product
 from uncover.raster.quality import Quality
 from uncover.raster.scene import Scene
@@ -69,12 +73,7 @@ def paletted(entries: Iterable[Entry]) -> str:
         f"label={quoteattr(label)}/>\n"
         for value, colour, label, opacity in entries
     )
-    return _document(
-        '    <rasterrenderer type="paletted" band="1" opacity="1" alphaBand="-1" nodataColor="">\n'
-        "      <rasterTransparency/>\n"
-        f"      <colorPalette>\n{lines}      </colorPalette>\n"
-        "    </rasterrenderer>\n"
-    )
+    return _filled("paletted.qml", entries=lines)
 
 
 def pseudocolour(band: int, largest: float, scale: float, name: str) -> str:
@@ -87,31 +86,13 @@ def pseudocolour(band: int, largest: float, scale: float, name: str) -> str:
         f'          <item value="{value:.6g}" color="{colour}" alpha="255" label="{value:.3g}"/>\n'
         for value, colour in ((share * top, colour) for share, colour in RAMP)
     )
-    return _document(
-        f'    <rasterrenderer type="singlebandpseudocolor" band="{band}" opacity="1" alphaBand="-1" '
-        f'nodataColor="" classificationMin="0" classificationMax="{top:.6g}">\n'
-        "      <rasterTransparency/>\n"
-        "      <rastershader>\n"
-        '        <colorrampshader colorRampType="INTERPOLATED" classificationMode="1" clip="0" '
-        f'minimumValue="0" maximumValue="{top:.6g}" labelPrecision="4">\n'
-        f"{items}"
-        "        </colorrampshader>\n"
-        "      </rastershader>\n"
-        f"    </rasterrenderer>\n    <!-- {_comment(name)} -->\n"
-    )
+    plain = re.sub("[-<>&]", " ", name)
+    return _filled("ramp.qml", band=band, top=f"{top:.6g}", items=items, name=plain)
 
 
-def _comment(name: str) -> str:
-    return name.replace("-", " ").replace("<", " ").replace(">", " ").replace("&", " ")
-
-
-def _document(renderer: str) -> str:
-    return (
-        "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-        '<qgis version="3.28" styleCategories="AllStyleCategories">\n'
-        f"  <pipe>\n{renderer}  </pipe>\n"
-        "  <blendMode>0</blendMode>\n</qgis>\n"
-    )
+def _filled(template: str, **values: object) -> str:
+    text = resources.files("uncover.pipeline").joinpath(f"styles/{template}").read_text("utf-8")
+    return Template(text).substitute(values)
 
 
 def ramp(share: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
@@ -246,11 +227,16 @@ def thumbnail(scene: Scene, shape: tuple[int, int]) -> NDArray[np.uint8] | None:
         return stretched(np.array(planes))
     if scene.grid.width * scene.grid.height > _MOST:
         return None
+    rows, cols = (_lines(n, side) for n, side in zip(shape, scene.grid.shape, strict=True))
+    return stretched(band_reader(scene, bands)(scene.grid.window)[:, rows[:, None], cols])
+
+
+def band_reader(scene: Scene, bands: tuple[str, ...]) -> Callable[[Window], NDArray[np.float32]]:
+    """Reader of some bands of a window of a scene, (band, row, col), which leaves the others alone."""
     groups = tuple(group for group in scene.groups if set(group.bands) & set(bands))
     few = replace(scene, bands=tuple(band for group in groups for band in group.bands), groups=groups)
-    rows, cols = (_lines(n, side) for n, side in zip(shape, scene.grid.shape, strict=True))
-    picture = few.read().reflectance[[few.bands.index(band) for band in bands]]
-    return stretched(picture[:, rows[:, None], cols])
+    places = [few.bands.index(band) for band in bands]
+    return lambda window: few.read(window).reflectance[places]
 
 
 def pictured_bands(bands: tuple[str, ...]) -> tuple[str, ...]:

@@ -392,6 +392,18 @@ def _shape(layer: Layer, band: int | None, grid: Grid) -> tuple[list[str], tuple
     return ["class_name", "y", "x"], (len(layer.bands), *grid.shape), (1, *chunks)
 
 
+def _small_variables(product: Product, table: Sequence[Column]) -> list[Column]:
+    """Coordinates, names of the classes and reference system of a map, and what a table adds."""
+    axes = zip("xy", product.grid.axes(), strict=True)
+    names = np.array(product.scheme.in_code_order().names)
+    return [
+        *(Column(name, (name,), values, axis_attributes(product.grid, name)) for name, values in axes),
+        Column("class_name", ("class_name",), names, {"long_name": "name of the class"}),
+        Column("spatial_ref", (), np.array(0, np.int32), crs_attributes(product.grid)),
+        *table,
+    ]
+
+
 @contextmanager
 def _open_zarr(
     path: Path, product: Product, attributes: Mapping[str, Any], table: Sequence[Column]
@@ -410,12 +422,7 @@ def _open_zarr(
                 more["_FillValue"] = "NaN" if np.isnan(layer.nodata) else int(layer.nodata)
             create_array(group, name, shape, chunks, layer.dtype, axes, layer.nodata, **more)
             names.append(name)
-    for name, values in zip("xy", product.grid.axes(), strict=True):
-        put_array(group, name, values, [name], axis_attributes(product.grid, name))
-    words = np.array(product.scheme.in_code_order().names)
-    put_array(group, "class_name", words, ["class_name"], {"long_name": "name of the class"})
-    put_array(group, "spatial_ref", np.int32(0), [], crs_attributes(product.grid))
-    for column in table:
+    for column in _small_variables(product, table):
         put_array(group, column.name, column.values, list(column.axes), column.attributes)
     yield open_arrays(path, *names)
     zarr.consolidate_metadata(str(path), zarr_format=2)
@@ -427,25 +434,18 @@ def _open_netcdf(
 ) -> Iterator[Mapping[str, Any]]:
     require("h5netcdf", "h5py")
     import h5netcdf
+    import h5py
 
     with h5netcdf.File(path, "w") as file:
         file.attrs.update({key: _plain(value) for key, value in attributes.items()})
         height, width = product.grid.shape
         lengths = {axis: n for each in table for axis, n in zip(each.axes, each.values.shape, strict=True)}
         file.dimensions = {"y": height, "x": width, "class_name": product.classes, **lengths}
-        for name, values in zip("xy", product.grid.axes(), strict=True):
-            axis = file.create_variable(name, (name,), values.dtype, data=values)
-            axis.attrs.update(axis_attributes(product.grid, name))
-        names = np.array(product.scheme.in_code_order().names, dtype=object)
-        _text_variable(file, names)
-        mapping = file.create_variable("spatial_ref", (), np.int32)
-        mapping.attrs.update(crs_attributes(product.grid))
-        for column in table:
-            if column.values.dtype.kind == "U":
-                words, title = column.values.astype(object), column.attributes["long_name"]
-                _text_variable(file, words, column.name, title)
-                continue
-            made = file.create_variable(column.name, column.axes, column.values.dtype, data=column.values)
+        for column in _small_variables(product, table):
+            is_text = column.values.dtype.kind == "U"
+            kind = h5py.string_dtype() if is_text else column.values.dtype
+            made = file.create_variable(column.name, column.axes, kind)
+            made[...] = column.values.astype(object) if is_text else column.values
             made.attrs.update(column.attributes)
         arrays = {}
         for layer in product.layers:
@@ -464,16 +464,6 @@ def _open_netcdf(
                 more = _attributes(layer, name, product).items()
                 arrays[name].attrs.update({key: _typed(key, value, layer) for key, value in more})
         yield arrays
-
-
-def _text_variable(
-    file: Any, names: NDArray[Any], name: str = "class_name", title: str = "name of the class"
-) -> None:
-    import h5py
-
-    variable = file.create_variable(name, (name,), h5py.string_dtype())
-    variable[...] = names
-    variable.attrs["long_name"] = title
 
 
 def _typed(key: str, value: Any, layer: Layer) -> Any:

@@ -323,7 +323,7 @@ class Mapper:
         (effect, pixel), in nats. Knowing the world comes first: noise has what is then left. Few pixels are
         in memory in all of their worlds at a time.
         """
-        from uncover.bayes.class_densities import slices
+        from uncover.bayes.linalg import slices
         from uncover.measurement.prediction import predict
 
         model, paired = self.model.model_, self.reader.paired

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.metrics.ellipsoid import band_area, radii
-from uncover.raster.errors import SceneError
+from uncover.raster.errors import SceneError, require
 from uncover.raster.grid import Grid, Window
 from uncover.raster.resample import move, on_lattice
 
@@ -134,44 +133,22 @@ def _check_latitudes(latitude: Floats, grid: Grid) -> None:
 
 @lru_cache(maxsize=64)
 def _system(crs: str) -> _System:
-    from rasterio.crs import CRS
+    require("pyproj")
+    from pyproj import CRS
 
     system = CRS.from_user_input(crs)
-    ellipsoid = _ellipsoid(system, crs)
-    if system.is_geographic:
-        unit, _ = system.units_factor
-        if unit != "degree":
-            raise SceneError(
-                f"the reference system {crs} counts in {unit}; areas need degrees or a projection"
-            )
-        return _System(ellipsoid)
-    base = _geographic_part(system.to_wkt(version="WKT1_GDAL"))
-    if base is None:
+    base, shape = system.geodetic_crs, system.ellipsoid
+    if base is None or shape is None or not base.is_geographic:
         raise SceneError(
             f"the reference system {crs} does not say which latitudes and longitudes it projects, so that "
             "areas and distances on the ground are not known; choose another"
         )
-    _, radians = CRS.from_wkt(base).units_factor
-    return _System(ellipsoid, float(system.linear_units_factor[1]), base, float(np.degrees(radians)))
-
-
-def _ellipsoid(system: Any, crs: str) -> tuple[float, float]:
-    """Semi-major axis in metres and inverse flattening."""
-    text = system.to_wkt(version="WKT2_2019")
-    found = re.search(r'ELLIPSOID\["[^"]*",\s*([0-9.eE+]+),\s*([0-9.eE+]+)', text)
-    if found is None:
-        raise SceneError(f"the reference system {crs} does not say which ellipsoid it uses; choose another")
-    return float(found[1]), float(found[2])
-
-
-def _geographic_part(text: str) -> str | None:
-    """The geographic system within the WKT of a projected one, which is complete in itself."""
-    start = text.find("GEOGCS[")
-    if start < 0:
-        return None
-    depth = 0
-    for place in range(start, len(text)):
-        depth += (text[place] == "[") - (text[place] == "]")
-        if depth == 0 and text[place] == "]":
-            return text[start : place + 1]
-    return None
+    ellipsoid = shape.semi_major_metre, shape.inverse_flattening
+    unit, degrees = system.axis_info[0], np.degrees(base.axis_info[0].unit_conversion_factor)
+    if not system.is_geographic:
+        return _System(ellipsoid, unit.unit_conversion_factor, base.to_wkt(), float(degrees))
+    if unit.unit_name != "degree":
+        raise SceneError(
+            f"the reference system {crs} counts in {unit.unit_name}; areas need degrees or a projection"
+        )
+    return _System(ellipsoid)

@@ -332,16 +332,8 @@ def _reproject(shapes: Any, source: str, target: str, path: str | Path) -> Any:
     return shapely.transform(shapes, move)
 
 
-def burn_vector(
-    path: str | Path,
-    grid: Grid,
-    field: str,
-    window: Window | None = None,
-    *,
-    all_touched: bool = False,
-    keep_codes: bool = True,
-) -> Burned:
-    """Labels of a vector file on a grid: polygons by pixel centre (or every pixel touched), points by pixel.
+def burn_vector(path: str | Path, grid: Grid, field: str, *, keep_codes: bool = True) -> Burned:
+    """Labels of a vector file on a grid: polygons by pixel centre, points by pixel.
 
     Whole numbers are codes themselves, which must be positive; text, and without `keep_codes` all, is
     numbered from 1 in sorted order. Where features overlap, the later one counts. Features without a value
@@ -350,10 +342,9 @@ def burn_vector(
     features = read_features(path, grid, (field,))
     texts = texts_of((feature.values[0] for feature in features), path, field)
     codes, names = _codes(texts, path, field, keep_codes)
-    window = grid.window if window is None else window
     shapes = [(feature.shape, feature.number) for feature in features if not feature.shape.is_empty]
-    burnt = burn(shapes, grid.crop(window), all_touched)
-    if window == grid.window and not burnt.any():
+    burnt = burn(shapes, grid)
+    if not burnt.any():
         raise SceneError(
             f"no feature of {path} covers a pixel of the scene, whose bounds are {grid.bounds} ({grid.crs}); "
             "check that they overlap"
@@ -361,11 +352,10 @@ def burn_vector(
     table = np.zeros(max(feature.number for feature in features) + 1, np.int32)
     table[[feature.number for feature in features]] = codes
     lost: dict[str, dict[str, int]] = {}
-    if window == grid.window and not all_touched:
-        for feature, code in zip(features, codes, strict=True):
-            for reason, n in _lost_of(feature, burnt, grid).items():
-                by_class = lost.setdefault(reason, {})
-                by_class[names[code]] = by_class.get(names[code], 0) + n
+    for feature, code in zip(features, codes, strict=True):
+        for reason, n in _lost_of(feature, burnt, grid).items():
+            by_class = lost.setdefault(reason, {})
+            by_class[names[code]] = by_class.get(names[code], 0) + n
     return Burned(table[burnt], burnt, names, lost)
 
 
@@ -400,20 +390,13 @@ def _codes(texts: list[str], path: str | Path, field: str, keep: bool) -> tuple[
     return [names[text] for text in texts], {code: name for name, code in names.items()}
 
 
-def burn(shapes: list[tuple[Any, int]], grid: Grid, all_touched: bool = False) -> NDArray[np.int32]:
+def burn(shapes: list[tuple[Any, int]], grid: Grid) -> NDArray[np.int32]:
     """Numbers of shapes on the pixels whose centres they hold; the later one counts, 0 is none."""
     from affine import Affine
     from rasterio.features import rasterize
 
-    burnt: NDArray[np.int32] = rasterize(
-        shapes,
-        out_shape=grid.shape,
-        transform=Affine(*grid.transform),
-        fill=0,
-        all_touched=all_touched,
-        dtype="int32",
-    )
-    return burnt
+    place = {"out_shape": grid.shape, "transform": Affine(*grid.transform)}
+    return np.asarray(rasterize(shapes, fill=0, dtype="int32", **place))
 
 
 def _lost_of(feature: Feature, burnt: NDArray[np.int32], grid: Grid) -> dict[str, int]:

@@ -13,7 +13,7 @@ from uncover import progress
 from uncover.measurement.pooled import AnySummariser
 from uncover.pipeline.label_sources import LabelsOnGrid
 from uncover.pipeline.map_product import Floats, Lines, MapProduct, block_means, crossing
-from uncover.pipeline.map_styles import pictured_bands, stretched
+from uncover.pipeline.map_styles import band_reader, pictured_bands, stretched
 from uncover.raster.grid import Window
 from uncover.raster.observed import ObservedScene, PlainScene, StoredWorlds
 from uncover.raster.quality import INCOMPLETE, UNUSABLE, Quality, without
@@ -190,13 +190,7 @@ def pictured(evidence: ObservedScene) -> ObservedScene:
 
 def scene_reader(evidence: ObservedScene, bands: tuple[str, ...]) -> Any:
     """Reader of three bands of a window, (3, row, col), of the measured scene or the mean of a cube."""
-    from dataclasses import replace
-
     if isinstance(evidence, StoredWorlds):
         places = [evidence.cube.bands.index(band) for band in bands]
         return lambda window: evidence.cube.read(window).values[:, places].mean(axis=0)
-    scene = evidence.scene  # type: ignore[attr-defined]
-    groups = tuple(group for group in scene.groups if set(group.bands) & set(bands))
-    few = replace(scene, bands=tuple(band for group in groups for band in group.bands), groups=groups)
-    places = [few.bands.index(band) for band in bands]
-    return lambda window: few.read(window).reflectance[places]
+    return band_reader(evidence.scene, bands)  # type: ignore[attr-defined]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -190,7 +192,6 @@ def noise_of(band: str, reflectance: NDArray[np.float32]) -> NDArray[np.float32]
 
 BLOCK = {10: 1024, 20: 640}  # tiles of real products
 _SIMULATED = "Simulated by uncover (studies/landscape): not measured by any satellite."
-_NAMESPACE = "https://psd-14.sentinel2.eo.esa.int/PSD"
 
 
 def write_product(
@@ -252,51 +253,30 @@ def write_raster(path: Path, planes: dict[str, NDArray[Any]], metres: float, **o
     return path
 
 
+def _filled(template: str, **values: object) -> str:
+    """The text of a template of this package with its values."""
+    text = resources.files(__package__).joinpath(f"templates/{template}").read_text("utf-8")
+    return Template(text).substitute(values)
+
+
 def _product_xml(overpass: Overpass, name: str, images: list[str]) -> str:
-    time = f"{overpass.time:%Y-%m-%dT%H:%M:%S}.024Z"
-    files = "".join(f"<IMAGE_FILE>{image}</IMAGE_FILE>" for image in images)
-    special = "".join(
-        f"<Special_Values><SPECIAL_VALUE_TEXT>{text}</SPECIAL_VALUE_TEXT>"
-        f"<SPECIAL_VALUE_INDEX>{number}</SPECIAL_VALUE_INDEX></Special_Values>"
-        for text, number in (("NODATA", 0), ("SATURATED", 65535))
+    return _filled(
+        "product.xml",
+        time=f"{overpass.time:%Y-%m-%dT%H:%M:%S}.024Z",
+        name=name,
+        baseline=overpass.baseline,
+        datatake=overpass.datatake,
+        satellite=overpass.platform[1:],
+        orbit=overpass.orbit,
+        files="".join(f"<IMAGE_FILE>{image}</IMAGE_FILE>" for image in images),
     )
-    return f"""<?xml version="1.0" encoding="UTF-8"?>
-<!-- {_SIMULATED} -->
-<n1:Level-1C_User_Product xmlns:n1="{_NAMESPACE}/User_Product_Level-1C.xsd">
-  <n1:General_Info>
-    <Product_Info>
-      <PRODUCT_START_TIME>{time}</PRODUCT_START_TIME>
-      <PRODUCT_STOP_TIME>{time}</PRODUCT_STOP_TIME>
-      <PRODUCT_URI>{name}</PRODUCT_URI>
-      <PROCESSING_LEVEL>Level-1C</PROCESSING_LEVEL>
-      <PRODUCT_TYPE>S2MSI1C</PRODUCT_TYPE>
-      <PROCESSING_BASELINE>{overpass.baseline}</PROCESSING_BASELINE>
-      <GENERATION_TIME>{time}</GENERATION_TIME>
-      <Datatake datatakeIdentifier="{overpass.datatake}_N{overpass.baseline}">
-        <SPACECRAFT_NAME>Sentinel-{overpass.platform[1:]}</SPACECRAFT_NAME>
-        <DATATAKE_TYPE>INS-NOBS</DATATAKE_TYPE>
-        <DATATAKE_SENSING_START>{time}</DATATAKE_SENSING_START>
-        <SENSING_ORBIT_NUMBER>{overpass.orbit}</SENSING_ORBIT_NUMBER>
-        <SENSING_ORBIT_DIRECTION>DESCENDING</SENSING_ORBIT_DIRECTION>
-      </Datatake>
-      <Product_Organisation><Granule_List>
-        <Granule imageFormat="JPEG2000">{files}</Granule>
-      </Granule_List></Product_Organisation>
-    </Product_Info>
-    <Product_Image_Characteristics>
-      {special}
-      <QUANTIFICATION_VALUE unit="none">10000</QUANTIFICATION_VALUE>
-    </Product_Image_Characteristics>
-  </n1:General_Info>
-</n1:Level-1C_User_Product>
-"""
 
 
 def _tile_xml(overpass: Overpass, size: int) -> str:
     angles = Directions.of(overpass, 10.0 * size)
+    view = _grid("Zenith", angles.view_zenith) + _grid("Azimuth", angles.view_azimuth)
     views = "".join(
-        f'<Viewing_Incidence_Angles_Grids bandId="{number}" detectorId="6">'
-        f"{_grid('Zenith', angles.view_zenith)}{_grid('Azimuth', angles.view_azimuth)}"
+        f'<Viewing_Incidence_Angles_Grids bandId="{number}" detectorId="6">{view}'
         "</Viewing_Incidence_Angles_Grids>\n"
         for number in range(len(BAND_IDS))
     )
@@ -307,29 +287,19 @@ def _tile_xml(overpass: Overpass, size: int) -> str:
         f"<XDIM>{m}</XDIM><YDIM>-{m}</YDIM></Geoposition>\n"
         for m in (10, 20, 60)
     )
-    return f"""<?xml version="1.0" encoding="UTF-8"?>
-<!-- {_SIMULATED} -->
-<n1:Level-1C_Tile_ID xmlns:n1="{_NAMESPACE}/S2_PDI_Level-1C_Tile_Metadata.xsd">
-  <n1:General_Info>
-    <TILE_ID>{overpass.platform}_OPER_MSI_L1C_TL_SIMU_A{overpass.absolute:06d}_T{TILE}_N{overpass.baseline}</TILE_ID>
-    <SENSING_TIME>{overpass.time:%Y-%m-%dT%H:%M:%S}.024Z</SENSING_TIME>
-  </n1:General_Info>
-  <n1:Geometric_Info>
-    <Tile_Geocoding>
-      <HORIZONTAL_CS_NAME>WGS84 / UTM zone 30N</HORIZONTAL_CS_NAME>
-      <HORIZONTAL_CS_CODE>{CRS}</HORIZONTAL_CS_CODE>
-      {sizes}
-    </Tile_Geocoding>
-    <Tile_Angles>
-      <Sun_Angles_Grid>
-        {_grid("Zenith", angles.sun_zenith)}
-        {_grid("Azimuth", angles.sun_azimuth)}
-      </Sun_Angles_Grid>
-      {views}
-    </Tile_Angles>
-  </n1:Geometric_Info>
-</n1:Level-1C_Tile_ID>
-"""
+    return _filled(
+        "tile.xml",
+        platform=overpass.platform,
+        absolute=f"{overpass.absolute:06d}",
+        tile=TILE,
+        baseline=overpass.baseline,
+        time=f"{overpass.time:%Y-%m-%dT%H:%M:%S}.024Z",
+        crs=CRS,
+        sizes=sizes,
+        sun_zenith=_grid("Zenith", angles.sun_zenith),
+        sun_azimuth=_grid("Azimuth", angles.sun_azimuth),
+        views=views,
+    )
 
 
 def _grid(name: str, values: NDArray[np.float64]) -> str:
@@ -376,8 +346,4 @@ def _manifest(images: list[str]) -> str:
         f'<fileLocation locatorType="URL" href="./{image}.jp2"/></byteStream></dataObject>\n'
         for image in images
     )
-    return f"""<?xml version="1.0" encoding="UTF-8"?>
-<!-- {_SIMULATED} -->
-<xfdu:XFDU xmlns:xfdu="urn:ccsds:schema:xfdu:1"><dataObjectSection>
-{files}</dataObjectSection></xfdu:XFDU>
-"""
+    return _filled("manifest.xml", files=files)
