@@ -6,6 +6,7 @@ hypergeometric. Training: labels are added to a few, chosen in four ways, and th
 """
 
 import tempfile
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from benchmarks.registry import RESULTS, Table, benchmark
 from benchmarks.runs import FLOOR, Runs
 from uncover import BayesianClassifier
 from uncover.bayes.streams import stream
+from uncover.measurement.pooled import PoolSummariser
 from uncover.metrics.allocation import class_variances, samples_for_target, samples_of_total
 from uncover.metrics.estimation import SampleCells, StratifiedSample
 from uncover.pipeline.sampling import spread_out
@@ -160,31 +162,42 @@ def _scene():
 
 
 def one_run(problem, repeat, way):
-    """Log loss on other samples after each step of added labels."""
+    """Log loss on other samples: with the first labels, and after each step while there are any to add."""
     X, y = _problem(problem)
-    rng = stream(repeat, "sampling", problem)
-    order = rng.permutation(len(y))
-    pool, test = order[: min(POOL, len(y) // 2)], order[len(y) // 2 :][:POOL]
-    first = [pool[y[pool] == k][: max(3, FIRST // len(np.unique(y)))] for k in np.unique(y)]
-    known, losses = np.concatenate(first), []
+    pool, test, known = _split(problem, repeat)
+    clf, losses = _first(problem, repeat), []
     for step in range(STEPS + 1):
-        clf = BayesianClassifier(random_state=0).fit(X[known], y[known])
         P = clf.predict_proba(X[test])
         of_true = P[np.arange(len(test)), np.searchsorted(clf.classes_, y[test])]
         losses.append(float(-np.log(np.maximum(of_true, FLOOR)).mean()))
         rest = np.setdiff1d(pool, known)
-        if step < STEPS and len(rest) > STEP:
-            known = np.concatenate([known, rest[_chosen(clf, X[rest], way, stream(repeat, way, step))]])
+        if step == STEPS or len(rest) < STEP:
+            break
+        known = np.concatenate([known, rest[_chosen(clf, X[rest], way, stream(repeat, way, step))]])
+        clf = BayesianClassifier(random_state=0).fit(X[known], y[known])
     return {"losses": losses}
 
 
-_KEPT = {}
+def _split(problem, repeat):
+    """Samples to choose from, those that measure the loss, and the first labels."""
+    y = _problem(problem)[1]
+    order = stream(repeat, "sampling", problem).permutation(len(y))
+    pool = order[: min(POOL, len(y) // 2)]
+    first = [pool[y[pool] == k][: max(3, FIRST // len(np.unique(y)))] for k in np.unique(y)]
+    return pool, order[len(y) // 2 :][:POOL], np.concatenate(first)
 
 
+@lru_cache(1)
+def _first(problem, repeat):
+    """Model of the first labels: the same for all ways."""
+    X, y = _problem(problem)
+    known = _split(problem, repeat)[2]
+    return BayesianClassifier(random_state=0).fit(X[known], y[known])
+
+
+@cache
 def _problem(name):
-    if name not in _KEPT:
-        _KEPT[name] = samples_of(name)
-    return _KEPT[name]
+    return samples_of(name)
 
 
 def _chosen(clf, X, way, rng):
@@ -195,11 +208,8 @@ def _chosen(clf, X, way, rng):
         P = np.sort(clf.predict_proba(X), axis=1)
         worth = P[:, -2] - P[:, -1] if way == "margin" else -(P * np.log(np.maximum(P, 1e-300))).sum(axis=1)
         return np.argsort(-worth, kind="stable")[:STEP]
-    part = np.maximum(clf.uncertainty(X).model, 0.0)
-    key = np.log(rng.random(len(X))) / np.maximum(part, 1e-12)
-    some = np.argsort(-key, kind="stable")[: 50 * STEP]
-    Z = StandardScaler().fit_transform(X[some])
-    return some[spread_out(part[some], Z, np.zeros((len(some), 2)), STEP, 0.0, rng)]
+    part = np.maximum(PoolSummariser(clf.model_).summarise(X.T[None]).model, 0.0)
+    return spread_out(part, StandardScaler().fit_transform(X), np.zeros((len(X), 2)), STEP, 0.0, rng)
 
 
 def training_tables(runs, cells, repeats):

@@ -99,6 +99,22 @@ def test_estimates_count_the_doubt_in_the_model():
     assert np.mean(plain) < 0.6
 
 
+def test_estimates_count_an_error_that_all_samples_share():
+    """Of another scene, whose error is not that of training: without its worlds, intervals do not cover."""
+    z, alone = [], []
+    for seed in range(12):
+        rng = np.random.default_rng([9, seed])
+        (X, y), (new, own) = draw(300, TRAINED, rng), draw(1500, [0.3, 0.3, 0.4], rng)
+        errors = 0.15 * rng.normal(size=(2, 10, 2))  # of the scenes; the first is the true one
+        X, new = (points[:, None] + e[:1] - e for points, e in zip((X, new), errors, strict=True))
+        found = BayesianQDA(realisations="shared").fit(X, y).class_shares(new, population=1500, paired=False)
+        away = np.abs(found.shares - np.bincount(own, minlength=3) / 1500)
+        z.append(away / found.standard_uncertainty)
+        alone.append(away / np.sqrt(np.diag(found.covariance - found.of_worlds)))
+    assert 0.8 < np.mean(np.array(z) < 1.645) < 0.98
+    assert np.mean(np.array(alone) < 1.645) < 0.65
+
+
 def test_an_estimate_is_taken_as_class_prior(samples):
     clf = BayesianClassifier().fit(*samples)
     X, y = draw(2000, [0.05, 0.15, 0.8], np.random.default_rng(7))

@@ -66,12 +66,15 @@ def test_one_class_for_certain_has_no_uncertainty():
 
 
 def test_estimated_shares_say_how_uncertain_areas_are():
-    """Areas of estimated shares are as uncertain as these, and the part of the model is among it."""
+    """Areas of estimated shares are as uncertain as these, and the parts of model and worlds are among it."""
     log_odds, area, _ = case()
     sums = AreaSums.of(softmax(log_odds, axis=-1).T, area)
     hidden, model = np.diag([0.02, 0.03, 0.02]) ** 2, np.diag([0.01, 0.0, 0.01]) ** 2
-    found = sums.uncertainty(shares=(hidden, model))
-    np.testing.assert_allclose(found.standard / area.sum(), np.sqrt(np.diag(hidden + model)), rtol=1e-9)
+    worlds = np.diag([0.0, 0.02, 0.01]) ** 2
+    found = sums.uncertainty(shares=(hidden, model, worlds))
+    total = np.sqrt(np.diag(hidden + model + worlds))
+    np.testing.assert_allclose(found.standard / area.sum(), total, rtol=1e-9)
+    np.testing.assert_allclose(found.part("measurement") / area.sum(), [0.0, 0.02, 0.01])
 
 
 @pytest.mark.parametrize("error", [1e-3, 0.1, 1.0])

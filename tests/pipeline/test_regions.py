@@ -15,9 +15,11 @@ import shapely
 from map_cases import BANDS, CLASSES, MEANS, SPREAD, fitted, save_model, write_scene
 from uncover.pipeline import MapOptions, RegionOptions, SourceOptions, areas_of_regions, map_scene
 from uncover.pipeline.mapped import MappedScene
-from uncover.raster import UncertaintyOptions
+from uncover.pipeline.regions import _inside
+from uncover.raster import Grid, UncertaintyOptions
 from uncover.raster.errors import SceneError
 from uncover.raster.uncertainty import UncertaintyWarning
+from uncover.raster.vectors import write_package
 
 SHAPE = (90, 300)  # two units
 LEFT, TOP = 300000.0, 5000000.0
@@ -73,7 +75,8 @@ def test_the_whole_map_is_a_region(case, tmp_path):
     """Its areas and their uncertainty are those of areas.csv, but for the pixels that worlds were read at."""
     shapes = [box(0, 0, *SHAPE), box(20, 240, 30, 40), box(20, 250, 5, 5), box(200, 0, 5, 5)]
     regions = write_regions(tmp_path / "r.gpkg", shapes)
-    areas_of_regions(case / "map", regions, tmp_path / "out", RegionOptions(field="name"))
+    with pytest.warns(UserWarning, match="1 of 4 regions hold no centre of a mapped pixel"):
+        areas_of_regions(case / "map", regions, tmp_path / "out", RegionOptions(field="name"))
     found, whole = rows_of(tmp_path / "out/regions.csv"), rows_of(case / "map/areas.csv")
     for name, row in zip(CLASSES, whole, strict=False):
         assert float(found[0][f"ha_{name}"]) == pytest.approx(float(row["expected_ha"]), rel=1e-3)
@@ -95,6 +98,21 @@ def test_the_whole_map_is_a_region(case, tmp_path):
     assert meta["crs"] == "EPSG:32633" and len(data[0]) == 4
     ha = data[list(meta["fields"]).index("ha_forest")]
     assert ha[0] == pytest.approx(float(found[0]["ha_forest"]), rel=1e-5) and np.isnan(ha[3])
+
+
+def test_parts_of_a_place_share_its_pixels():
+    """Of parcels whose edges and corners lie on centres of pixels each pixel is in exactly one."""
+    squares = [box(i + 0.5, j + 0.5, 10, 10) for i in range(0, 80, 10) for j in range(0, 290, 10)]
+    halves = [
+        shapely.Polygon([(left, bottom), (right, top), corner])
+        for left, bottom, right, top in (square.bounds for square in squares)
+        for corner in ((left, top), (right, bottom))
+    ]
+    grid = Grid("EPSG:32633", (10.0, 0.0, LEFT, 0.0, -10.0, TOP), SHAPE[1], SHAPE[0])
+    for shapes in (squares, halves):
+        region, pixel = _inside(np.array(shapes), np.arange(len(shapes)), grid)
+        assert len(pixel) == len(np.unique(pixel)) == 80 * 290
+        assert len(np.unique(region)) == len(shapes)
 
 
 def test_of_one_pixel_no_more_is_unknown_than_its_class(case, tmp_path):
@@ -244,6 +262,23 @@ def test_bad_regions_are_one_line(case, tmp_path, shapes, options, said):
     with pytest.raises(SceneError, match=said):
         areas_of_regions(case / "map", regions, tmp_path / "out", RegionOptions(**options))
     assert not (tmp_path / "out").exists()
+
+
+def test_what_regions_do_not_say_is_said(case, tmp_path):
+    """No reference system, no name, a part beyond the map: nothing is taken for granted in silence."""
+    regions = tmp_path / "r.gpkg"
+    wkb, names = shapely.to_wkb([box(0, -30, 20, 60), box(0, 0, 5, 5)]), np.array(["a", None], object)
+    write_package(regions, "r", wkb, {"name": names}, None)
+    with pytest.warns(UserWarning) as said:
+        areas_of_regions(case / "map", regions, tmp_path / "out", RegionOptions(field="name"))
+    texts = [str(each.message) for each in said]
+    assert len(texts) == 2
+    assert "states no reference system: its coordinates are taken for those of" in texts[0]
+    assert "1 of 2 regions reach beyond the map" in texts[1] and "column mapped_ha" in texts[1]
+    first, second = rows_of(tmp_path / "out/regions.csv")
+    assert first["pixels"] == "600" and float(first["mapped_ha"]) == pytest.approx(6.0, rel=0.01)
+    assert (first["name"], second["name"]) == ("a", "")
+    assert pyogrio.read_info(tmp_path / "out/regions.gpkg")["crs"] == "EPSG:32633"
 
 
 def test_a_lost_scene_and_a_lost_file_are_one_line(case, tmp_path, run):

@@ -22,7 +22,8 @@ from uncover.metrics.allocation import (
     standard_errors,
 )
 from uncover.pipeline import EvaluateOptions, SampleOptions, evaluate_map, sample_map
-from uncover.pipeline.sampling import spread_out
+from uncover.pipeline.map_product import MapProduct
+from uncover.pipeline.sampling import _candidates, spread_out
 from uncover.raster import pixel_areas
 
 pytestmark = [
@@ -289,6 +290,23 @@ def test_places_for_training_are_where_the_model_part_is_large_and_apart(place):
     assert found.columns["model_part"].mean() > model[mapped >= 0].mean()
     distance = np.hypot(*(found.xy[:, None] - found.xy[None]).transpose(2, 0, 1))
     assert distance[np.triu_indices(30, 1)].min() >= 50.0 * 0.999
+
+
+def test_candidates_count_by_their_information_once(place, monkeypatch):
+    """Candidates are drawn by it already; in sums over maps of many pixels each pixel has its own weight."""
+    folder, _, mapped = place
+    with rasterio.open(folder / "uncertainty.tif") as file:
+        part = file.read(3) * 1e-4 * (mapped >= 0)
+    monkeypatch.setattr("uncover.pipeline.sampling._MOST_CANDIDATES", 300)
+    assert part.astype(bool).sum() > 20 * 300
+    sums = []
+    for seed in range(5):
+        found = _candidates(MapProduct.open(folder), SampleOptions("training", n=30, seed=seed), None)
+        assert len(found.weight) == 300
+        high = found.information > np.median(part[part > 0])
+        sums.append([found.weight.sum(), found.weight[high].sum()])
+    expected = [part.sum(), part[part > np.median(part[part > 0])].sum()]
+    assert_allclose(np.mean(sums, axis=0), expected, rtol=0.1)
 
 
 def test_places_are_spread_out_among_what_the_model_sees():

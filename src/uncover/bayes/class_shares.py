@@ -27,6 +27,7 @@ class ClassShares:
     shares: Array  # (class,)
     covariance: Array  # (class, class)
     of_model: Array | None = None  # (class, class), the part of it that is from the doubt in the model
+    of_worlds: Array | None = None  # and from an error of the measurement that the samples share
 
     @property
     def standard_uncertainty(self) -> Array:

@@ -5,7 +5,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from uncover.bayes.class_shares import ClassShares
 from uncover.engines.arrays import on_device, to_host
-from uncover.measurement.class_shares import class_shares, true_values
+from uncover.measurement.class_shares import asked_of, class_shares
+from uncover.measurement.common_errors import CommonErrors
 from uncover.models.fit import concentration
 from uncover.models.gaussian import KNOWN_SHARES
 
@@ -17,9 +18,10 @@ class ClassSharesMixin:
         """Estimate the class shares of the population that X is from; it need not be that of training.
 
         The shares of the largest likelihood of X, given what the model says of the classes (Saerens, Latinne
-        and Decaestecker 2002). Their covariance counts what the overlap of the classes hides, the doubt in
-        the model's parameters, and what is not in X. It does not count samples of classes that were never
-        trained: :meth:`typicality` and :meth:`unknown_share` tell of these.
+        and Decaestecker 2002). Their covariance counts what the overlap of the classes hides, an error of the
+        measurement that the samples share, the doubt in the model's parameters, and what is not in X. It does
+        not count samples of classes that were never trained: :meth:`typicality` and :meth:`unknown_share`
+        tell of these.
 
         Parameters
         ----------
@@ -59,7 +61,10 @@ class ClassSharesMixin:
             raise ValueError(
                 f"population is {population}, and X has {len(P)} samples of it; give {len(P)} or more."
             )
-        return class_shares(self.model_, P, true_values(self.model_, found.observation), number, read)
+        seen = found.observation[asked_of(len(P))]
+        realisations = seen.X.shape[1] if seen.X.ndim == 3 else 1
+        errors = CommonErrors(self.model_, realisations, paired=paired, systematic=seen.systematic)
+        return class_shares(self.model_, P, errors.of(seen), number, read)
 
 
 def in_population(model, class_prior):

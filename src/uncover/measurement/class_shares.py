@@ -16,8 +16,8 @@ from uncover.models.realisations import MEAN_WORLD
 
 Array = NDArray[np.float64]
 
-#: Drawn models whose shares are compared, and samples that these are asked about.
-_DRAWS, _ASKED = 48, 3000
+#: Samples that worlds and drawn models are asked about.
+_ASKED = 3000
 
 
 def trained_shares(model: GaussianClasses | Pool) -> Array:
@@ -47,26 +47,32 @@ def log_share_covariance(model: GaussianClasses | Pool) -> Array:
 def class_shares(
     model: GaussianClasses | Pool,
     probability: Array,
-    values: Array,
+    common: tuple[Array, Array],
     groups: NDArray[np.intp] | None = None,
     read: float = 0.0,
 ) -> ClassShares:
-    """Estimate class shares from probabilities (sample, class), and `true_values` of the samples.
+    """Estimate class shares from probabilities (sample, class).
 
-    The parameters of the model are in doubt, and for all samples alike: shares are found by drawn parameters
-    too, those of the Gaussian classes in the model, and the covariance over the draws is added.
+    Errors of the measurement that all samples share, and the doubt in the parameters of the model, do not
+    average out: shares are found too from the probabilities of some samples in each world and by each drawn
+    model, ``common`` (draw, sample, class), and the covariances over both are added.
     """
-    likelihood = np.asarray(probability, np.float64) / trained_shares(model)
-    found = estimate_shares(likelihood, groups, read)
-    rows = np.unique(np.linspace(0, len(likelihood) - 1, min(_ASKED, len(likelihood))).astype(np.intp))
-    gaussians = gaussians_of(model)
-    if len(gaussians.known) < len(gaussians.count):
-        return found
-    changes = log_changes(gaussians, values[rows], _DRAWS)
-    drawn = np.log(np.maximum(likelihood[rows], np.finfo(float).tiny)) + changes
-    each = np.stack([likeliest_shares(np.exp(one - one.max(1, keepdims=True))) for one in drawn])
-    of_model = np.cov(each, rowvar=False)
-    return ClassShares(found.shares, found.covariance + of_model, of_model)
+    trained = trained_shares(model)
+    found = estimate_shares(probability / trained, groups, read)
+    each = (
+        [likeliest_shares(np.maximum(P, np.finfo(float).tiny) / trained, found.shares) for P in draws]
+        for draws in common
+    )
+    of_worlds, of_model = (
+        np.cov(shares, rowvar=False) if len(shares) > 1 else np.zeros_like(found.covariance)
+        for shares in each
+    )
+    return ClassShares(found.shares, found.covariance + of_worlds + of_model, of_model, of_worlds)
+
+
+def asked_of(n: int) -> NDArray[np.intp]:
+    """Numbers of the samples, of n, that worlds and drawn models are asked about."""
+    return np.unique(np.linspace(0, n - 1, min(_ASKED, n)).astype(np.intp))
 
 
 def true_values(model: GaussianClasses | Pool, observation: Observation) -> Array:

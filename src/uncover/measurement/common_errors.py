@@ -78,12 +78,12 @@ class CommonErrors:
         given = given.marked()
         n, p = given.numbers.shape[2], given.numbers.shape[1]
         size = max(_FEWEST, _BLOCK_NUMBERS // ((len(given) + self.n_worlds + MODELS) * (p + 8) * 8))
-        parts = [self._block(given.pixels(slice(i, min(i + size, n)))) for i in range(0, n, size)]
+        parts = [self.of(given.pixels(slice(i, min(i + size, n))).observation) for i in range(0, n, size)]
         worlds, models = zip(*parts, strict=True)
         return np.concatenate(worlds, axis=1), np.concatenate(models, axis=1)
 
-    def _block(self, given: Planes) -> tuple[Array, Array]:
-        seen = given.observation
+    def of(self, seen: Observation) -> tuple[Array, Array]:
+        """The same of some samples, read at once."""
         if self.n_worlds and self.systematic is None and not self._by_pairs:
             views = np.moveaxis(self._predicted(seen).by_view(), 1, 0)
             several = len(views) > 1 and not isinstance(self.value, Pool)
@@ -95,7 +95,7 @@ class CommonErrors:
         if self.systematic is not None:
             each = [self._probability(self._moved(seen, error)) for error in self._errors]
         else:
-            each = self._of_pairs(given)
+            each = self._of_pairs(seen)
         return np.stack(each), models
 
     # ---- worlds ------------------------------------------------------------------------------------
@@ -129,10 +129,10 @@ class CommonErrors:
             and not self.paired
         )
 
-    def _of_pairs(self, given: Planes) -> list[Array]:
+    def _of_pairs(self, seen: Observation) -> list[Array]:
         """By pairs of a realisation and a world of the model, through the noise that both scenes have."""
         assert isinstance(self.value, GaussianClasses)
-        predictor, seen = Predictor.of(self.value, paired=False, method="fast"), given.observation
+        predictor = Predictor.of(self.value, paired=False, method="fast")
         pairs = predictor.kind.pairs(self.realisations, predictor.pairing)
         out = np.empty((self.n_worlds, len(seen), len(self.value.classes)))
         for rows, (mean,) in predictor.blocks(seen, extra=self.n_worlds):

@@ -63,7 +63,7 @@ class AreaSums:
     def uncertainty(
         self,
         log_shares: Array | None = None,
-        shares: tuple[Array, Array] | None = None,
+        shares: tuple[Array, Array, Array] | None = None,
         unknown: float = 0.0,
     ) -> AreaUncertainty:
         """The expected areas with the variances that each cause gives them.
@@ -72,9 +72,9 @@ class AreaSums:
         ----------
         log_shares : array of shape (class, class), optional
             Covariance of the logarithms of the class shares that the probabilities are for.
-        shares : two arrays of shape (class, class), optional
-            Where shares were estimated from these pixels: covariance of the shares for the classes' overlap
-            and for the model. The areas are as uncertain as they are.
+        shares : three arrays of shape (class, class), optional
+            Where shares were estimated from these pixels: covariance of the shares for the classes' overlap,
+            for the model and over the worlds. The areas are as uncertain as they are.
         unknown : float
             Standard uncertainty of the log odds of the share of none of the classes, the last column.
         """
@@ -90,9 +90,9 @@ class AreaSums:
             parts["class_shares"][:K] = np.einsum("ij,jk,ik->i", slope[:K, :K], log_shares, slope[:K, :K])
         if shares is not None:
             K, known = len(shares[0]), self.expected[: len(shares[0])].sum()
-            hidden, model = (known**2 * np.diag(each) for each in shares)
+            hidden, model, worlds = (known**2 * np.diag(each) for each in shares)
             parts["class_shares"][:K] = np.maximum(hidden - self.own[:K], 0.0)
-            parts["model"][:K] = model
+            parts["model"][:K], parts["measurement"][:K] = model, worlds
         parts["unknown"] = (unknown * slope[:, -1]) ** 2
         # Of a part between 0 and A with the mean m no variance is above m (A − m) (Bhatia and Davis 2000).
         most = self.expected * np.maximum(self.area - self.expected, 0.0)

@@ -98,8 +98,10 @@ def uncertainty_of(
     found = given.shares
     if found is None:
         return sums.uncertainty(log_share_covariance(model), unknown=given.unknown)
-    of_model = np.zeros_like(found.covariance) if found.of_model is None else found.of_model
-    return sums.uncertainty(shares=(found.covariance - of_model, of_model), unknown=given.unknown)
+    none = np.zeros_like(found.covariance)
+    of_model, of_worlds = (none if each is None else each for each in (found.of_model, found.of_worlds))
+    parts = found.covariance - of_model - of_worlds, of_model, of_worlds
+    return sums.uncertainty(shares=parts, unknown=given.unknown)
 
 
 @dataclass(frozen=True)

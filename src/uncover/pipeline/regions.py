@@ -109,9 +109,16 @@ def _compute(
     import pyogrio
 
     file, layer = open_layer(regions)
-    total, done, found = int(pyogrio.read_info(file, layer=layer)["features"]), 0, 0
+    info, grid, done, found = pyogrio.read_info(file, layer=layer), mapped.product.grid, 0, 0
+    total = int(info["features"])
+    if bool(info["crs"]) != bool(grid.crs):
+        lacking, other = (mapped.folder, regions) if info["crs"] else (regions, mapped.folder)
+        warn(
+            f"{lacking} states no reference system: its coordinates are taken for those of {other}, "
+            f"{info['crs'] or grid.crs}"
+        )
     with in_units() as may_stop:
-        for some in read_regions(regions, mapped.product.grid, options.field, _size(mapped, options.memory)):
+        for some in read_regions(regions, grid, options.field, _size(mapped, options.memory)):
             name = _part(some)
             if name not in journal.done:
                 result: dict[str, Any] = _RegionSums.empty(mapped, some).filled().results()
@@ -251,12 +258,17 @@ class _RegionSums:
 
 #: Causes that are written of the dominant class of a region.
 _PARTS = ("measurement", "model", "class_shares", "overlap")
+#: What centres are moved by, in pixels (row, column), so that none of them lies on the edge of a region.
+_ASIDE = 1.0e-6, 0.7e-6
 
 
 def _inside(
     shapes: NDArray[Any], here: NDArray[np.intp], grid: Grid
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Numbers of regions and of the pixels whose centres they hold, region by region."""
+    """Numbers of regions and of the pixels whose centres they hold, region by region.
+
+    Of regions that meet at a centre exactly one holds it.
+    """
     import shapely
 
     regions, pixels = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
@@ -269,7 +281,7 @@ def _inside(
         if not len(lines) or not len(columns):
             continue
         line, column = (each.ravel() for each in np.meshgrid(lines, columns, indexing="ij"))
-        x, y = grid.coordinates(line + 0.5, column + 0.5)
+        x, y = grid.coordinates(line + 0.5 + _ASIDE[0], column + 0.5 + _ASIDE[1])
         shapely.prepare(shapes[i])
         inside = np.flatnonzero(shapely.contains_xy(shapes[i], x, y))
         pixels.append(line[inside] * grid.width + column[inside])
@@ -301,7 +313,7 @@ def _write(
 ) -> None:
     """Write the table and the GeoPackage from the parts, some thousands of polygons at a time."""
     require("pyogrio")
-    names = _columns(mapped)
+    names, empty, beyond, total = _columns(mapped), 0, 0, 0
     shutil.rmtree(store, ignore_errors=True)  # of a run that was killed: a GeoPackage would be added to
     store.mkdir(parents=True)
     with open(store / "regions.csv", "w", newline="", encoding="utf-8") as file:
@@ -310,9 +322,31 @@ def _write(
         for some in read_regions(regions, mapped.product.grid, options.field, _size(mapped, options.memory)):
             with np.load(parts / _part(some)) as found:
                 columns = _table(mapped, some, dict(found))
+                empty += int((found["mapped"] <= 0).sum())
+                beyond += int(((found["mapped"] > 0) & _beyond(some, mapped.product.grid)).sum())
+                total += len(some)
             writer.writerows([_cell(value) for value in row] for row in zip(*columns, strict=True))
             values = dict(zip(names, columns, strict=True))
             write_package(store / "regions.gpkg", "regions", some.wkb, values, some.crs)
+    if empty:
+        warn(f"{empty:,} of {total:,} regions hold no centre of a mapped pixel: their rows are empty")
+    if beyond:
+        warn(
+            f"{beyond:,} of {total:,} regions reach beyond the map: their rows are of the part on it, which "
+            f"the column {names[3]} gives the size of"
+        )
+
+
+def _beyond(some: Regions, grid: Grid) -> NDArray[np.bool_]:
+    """True for regions that reach more than a pixel beyond the map."""
+    import shapely
+
+    west, south, east, north = grid.bounds
+    a, b, _, d, e, _ = grid.transform
+    dx, dy = abs(a) + abs(b), abs(d) + abs(e)
+    bounds = shapely.bounds(some.shapes)
+    inside = (bounds[:, :2] >= (west - dx, south - dy)) & (bounds[:, 2:] <= (east + dx, north + dy))
+    return np.asarray(~inside.all(axis=1))
 
 
 def _columns(mapped: MappedScene) -> list[str]:
@@ -328,7 +362,7 @@ def _table(mapped: MappedScene, some: Regions, found: dict[str, NDArray[Any]]) -
     known = found["dominant"] >= 0
     names = np.array([*mapped.product.names, ""], dtype=object)[found["dominant"]]
     values = (
-        np.full(n, "", object) if some.values is None else np.array([str(v) for v in some.values], object)
+        np.full(n, "", object) if some.values is None else np.array([_text(v) for v in some.values], object)
     )
     numbers = [found["probability"], found["u_probability"], *found["parts"].T]
     numbers += [
@@ -337,6 +371,15 @@ def _table(mapped: MappedScene, some: Regions, found: dict[str, NDArray[Any]]) -
     numbers = [np.where(known, column, np.nan) for column in numbers]
     first = [np.arange(some.first, some.first + n), values, found["pixels"].astype(np.int64)]
     return [*first, found["mapped"], names, *numbers]
+
+
+def _text(value: Any) -> str:
+    """The name of a region; none where the field has no value.
+
+    >>> [_text(value) for value in ("A1", 7, None, np.nan)]
+    ['A1', '7', '', '']
+    """
+    return "" if value is None or value != value else str(value)
 
 
 def _cell(value: Any) -> Any:

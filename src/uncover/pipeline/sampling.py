@@ -376,9 +376,8 @@ def _for_training(
     pixel = np.array(pixel_metres(product.grid))
     spacing = _PIXELS_APART * float(pixel.max()) if options.spacing is None else options.spacing
     metres = np.column_stack([candidates.rows, candidates.cols]) * pixel
-    chosen = spread_out(
-        candidates.information, seen, metres, options.n, spacing, stream(options.seed, "training places")
-    )
+    rng = stream(options.seed, "training places")
+    chosen = spread_out(candidates.weight, seen, metres, options.n, spacing, rng)
     if len(chosen) < options.n:
         warn(
             f"{len(chosen)} places of {options.n} could be chosen, {spacing:,.0f} m apart where the model "
@@ -400,6 +399,7 @@ class _Candidates:
     rows: Index
     cols: Index
     information: Floats  # nat
+    weight: Floats  # information over the chance to be a candidate: in the end each counts by its information
     probability: Floats  # (pixel, class)
     mean: float  # of the model part over the map
 
@@ -422,7 +422,7 @@ def _candidates(product: MapProduct, options: SampleOptions, progress: Progress 
         joined = [np.concatenate(pair) for pair in zip(kept, mine, strict=True)]
         best = np.argsort(joined[0], kind="stable")[-most:]
         kept = [each[best] for each in joined]
-    _, rows, cols, weight = kept
+    key, rows, cols, weight = kept
     if len(rows) == 0:
         raise SceneError(
             f"the model part of the uncertainty is 0 everywhere on {product.name}: a label teaches as much "
@@ -430,8 +430,10 @@ def _candidates(product: MapProduct, options: SampleOptions, progress: Progress 
         )
     order = np.lexsort((cols, rows))
     rows, cols = rows[order].astype(np.intp), cols[order].astype(np.intp)
-    probability = _at(product, rows, cols)
-    return _Candidates(rows, cols, weight[order], probability, total / max(count, 1))
+    information, probability = weight[order], _at(product, rows, cols)
+    # A pixel is a candidate where log(u) / information is above the smallest key: all, if they are few.
+    chance = -np.expm1(key.min() * information) if len(key) == most else 1.0
+    return _Candidates(rows, cols, information, information / chance, probability, total / max(count, 1))
 
 
 def _at(product: MapProduct, rows: Index, cols: Index) -> Floats:

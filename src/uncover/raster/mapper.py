@@ -287,23 +287,27 @@ class Mapper:
 
         From pixels of windows spread over the scene; neighbours are alike, and windows are independent.
         """
-        from uncover.measurement.class_shares import class_shares, true_values
-        from uncover.measurement.summary import Planes
+        from uncover.measurement.class_shares import asked_of, class_shares
 
-        P, values, groups, typicality = [], [], [], []
+        P, planes, groups, typicality = [], [], [], []
         for number, pixels, features in self._samples(_EVERY):
             summary = self._summarise(pixels, features)
             P.append(summary.probability.T)
             typicality.append(summary.typicality)
             groups.append(np.full(len(P[-1]), number))
-            given = Planes(pixels.planes, pixels.coefficients, pixels.noise, None, features).marked()
-            values.append(true_values(self.model.model_, given.observation))
+            planes.append(self._planes(pixels, features, slice(None)))
         if not P:
             raise ValueError("no clear pixel to estimate class shares from; state them")
         read = min(1.0, _WINDOWS / len(list(self.observed.grid.blocks(64))))
         places = np.unique(np.concatenate(groups), return_inverse=True)[1]
-        whole = np.concatenate(P), np.concatenate(values)
-        found = class_shares(self.model.model_, *whole, places, read)
+        asked, first, drawn = asked_of(len(places)), 0, []
+        for each, own in zip(planes, P, strict=True):
+            rows = asked[(asked >= first) & (asked < first + len(own))] - first
+            first += len(own)
+            if len(rows):
+                drawn.append(self.common.read(each.pixels(rows)))
+        worlds, models = (np.concatenate(part, axis=1) for part in zip(*drawn, strict=True))
+        found = class_shares(self.model.model_, np.concatenate(P), (worlds, models), places, read)
         return found, float((np.concatenate(typicality) < self.thresholds.typicality).mean())
 
     def _samples(self, every: int = 1) -> Iterator[tuple[int, Pixels, NDArray[np.bool_] | None]]:

@@ -132,7 +132,7 @@ def _some_regions(path: str | Path, grid: Grid, field: str | None, start: int, s
     own = meta["crs"]
     if own and grid.crs and not same_crs(own, grid.crs):
         shapes = _reproject(_near(shapes, own, grid), own, grid.crs, path)
-    return Regions(start + 1, own, wkb, shapes, columns[0] if columns else None)
+    return Regions(start + 1, own or grid.crs, wkb, shapes, columns[0] if columns else None)
 
 
 def _valid_polygons(path: str | Path, wkb: NDArray[Any], before: int) -> NDArray[Any]:
@@ -457,17 +457,19 @@ def write_package(
 
     pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": "2000-01-01T00:00:00.000Z"})  # the same bytes
     try:
-        pyogrio.raw.write(
-            str(path),
-            geometry=wkb,
-            field_data=list(fields.values()),
-            fields=list(fields),
-            geometry_type=kind,
-            crs=crs,
-            driver="GPKG",
-            layer=layer,
-            append=path.exists(),
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "'crs' was not provided")  # a map may have none
+            pyogrio.raw.write(
+                str(path),
+                geometry=wkb,
+                field_data=list(fields.values()),
+                fields=list(fields),
+                geometry_type=kind,
+                crs=crs,
+                driver="GPKG",
+                layer=layer,
+                append=path.exists(),
+            )
     except Exception as error:  # SQLite says nothing of the disk, or that something else is not there
         if shutil.disk_usage(path.parent).free < 1 << 20:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
