@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import errno
 import fcntl
 import gzip
@@ -299,6 +300,23 @@ class TextTable:
         body = "\n".join(lines[comments + 1 :]).replace(separator, "\n")
         commas, points = (re.search(rf"^\s*-?\d+{mark}\d+\s*$", body, re.M) for mark in (",", r"\."))
         return cls(encoding, separator, "," if commas and not points else ".", comments)
+
+
+def table_rows(path: str | Path) -> list[dict[str, str]]:
+    """Rows of a small table by column, with points in numbers, however a spreadsheet has written it."""
+    written = TextTable.of(path)
+    try:
+        with open(path, newline="", encoding=written.encoding) as file:
+            lines = [line for line in file if not line.startswith("#")]
+    except UnicodeDecodeError:
+        raise not_unicode(path) from None
+    rows = list(csv.DictReader(lines, delimiter=written.separator))
+    if any(None in row or None in row.values() for row in rows):
+        raise ValueError(f"{path}: some rows have more or fewer cells than the first line; mend them")
+    if written.decimal == ".":
+        return rows
+    number = re.compile(r"\s*-?\d+,\d+\s*")
+    return [{k: v.replace(",", ".") if number.fullmatch(v) else v for k, v in row.items()} for row in rows]
 
 
 def not_unicode(path: str | Path) -> ValueError:

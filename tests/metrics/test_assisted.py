@@ -65,3 +65,17 @@ def test_sums_merge():
     parts = [AssistedSums.of(y[i::2], P[i::2], h[i::2], n_strata=K) for i in range(2)]
     for name, value in vars(parts[0] + parts[1]).items():
         np.testing.assert_allclose(value, getattr(whole, name))
+
+
+def test_a_map_that_is_too_sure_has_intervals_that_cover():
+    """One pixel of a hundred is wrong, of a thousand by what the map says: most samples meet few errors."""
+    rng, shares = np.random.default_rng(0), [0.84, 0.15, 0.01]
+    y = rng.choice(K, 100_000, p=shares)
+    mapped, wrong = y.copy(), rng.random(len(y)) < 0.01
+    mapped[wrong] = rng.integers(0, K, wrong.sum())
+    P = np.where(np.arange(K) == mapped[:, None], 0.999, 0.0005)
+    found, truth = list(estimates(y, P, mapped, 40, 200)), np.bincount(y)
+    inside = np.array([(low <= truth) & (truth <= high) for low, high in (e.interval() for e in found)])
+    assert inside.mean(axis=0).min() > 0.93
+    alone = np.sqrt(truth / len(y) * (1 - truth / len(y)) / 120) * len(y)
+    assert (np.mean([each.error for each in found], axis=0)[:2] / alone[:2]).max() < 0.5  # and still short

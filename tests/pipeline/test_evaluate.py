@@ -18,6 +18,7 @@ from uncover.labels import Scheme
 from uncover.metrics import Reliability, score, simple_random_sample, stratified_by_map
 from uncover.pipeline import EvaluateOptions, evaluate_map, map_evaluation, references, write_labels
 from uncover.pipeline.evaluation import SCORES
+from uncover.pipeline.references import _read_areas
 from uncover.raster import Grid, pixel_areas
 
 QUICK = {"draws": 50}
@@ -227,6 +228,9 @@ def test_strata_of_a_field(scene, tmp_path):
     )
     areas = tmp_path / "areas.csv"
     areas.write_text(f"stratum,pixels\nwest,{west.size}\neast,{east.size}\n")
+    spreadsheet = tmp_path / "areas-of-a-spreadsheet.csv"
+    spreadsheet.write_text("stratum;area_ha\nwest;112,5\neast;20,25\n")
+    assert_allclose(_read_areas(spreadsheet, ["east", "west"], 1.0), [202_500.0, 1_125_000.0])
     options = EvaluateOptions("class", "stratum", stratum_areas=areas, **QUICK)
     found = evaluate_map(folder, path, options)
     weight = np.repeat([west.size / 60, east.size / 90], [60, 90])

@@ -13,6 +13,7 @@ from uncover import BayesianQDA, pipeline
 from uncover.cli import main
 from uncover.cli.map import map_command
 from uncover.estimators.conformal import ConformalSets
+from uncover.pipeline.class_shares import known_shares, read_class_shares
 from uncover.raster.errors import SceneError
 
 STATED, SHARES = "forest=0.2,grassland=0.7,water=0.1", np.array([0.2, 0.7, 0.1])
@@ -110,7 +111,11 @@ def test_shares_are_not_estimated_where_the_scene_is_another(model_file, tmp_pat
         ("forest=0.5,water=0.5", "give each of forest, grassland, water a share above 0, that add up to 1"),
         ("forest=0.5,grassland=0.5,water=0.5", "with the sum 1.5"),
         ("forest=0.5,grassland=0.5,lake=0", "give each of forest, grassland, water"),
-        ("forest=much,grassland=0.5,water=0", "give forest=0.6,water=0.4, or a CSV"),
+        ("forest=much,grassland=0.5,water=0", "'much' is no number; give forest=0.6,water=0.4, or a CSV"),
+        ("forest=nan,grassland=0.5,water=0.5", "with the sum nan, and forest has nan; give each of"),
+        ("forest=0,grassland=0.5,water=0.5", "with the sum 1, and forest has 0; give each of"),
+        ("forest=0.4,grassland=0.3,Forest=0.3", "names Forest twice"),
+        ("shares.csv", "this file does not exist"),
         ("guess", "give"),
         ("0.5", "give estimate, forest=SHARE,... or a CSV"),
     ],
@@ -127,6 +132,13 @@ def test_a_table_of_shares(model_file, scene, tmp_path):
     table.write_text("class,share\nwater,0.1\nforest,0.2\ngrassland,0.7\n", "utf-8")
     folder = mapped(model_file, scene, tmp_path / "map", class_shares=str(table))
     assert properties(folder)["uncover:class_shares"]["shares"]["grassland"] == 0.7
+
+
+def test_shares_as_spreadsheets_write_them(tmp_path):
+    table = tmp_path / "shares.csv"
+    table.write_text("class;share\nWATER;0,1\nforest;0,2\ngrassland;0,7\n", "utf-8")
+    found = known_shares(read_class_shares(str(table)), CLASSES)
+    np.testing.assert_allclose(found / found.sum(), [0.2, 0.7, 0.1])
 
 
 def test_sets_hold_for_the_shares_of_training(scene, tmp_path):

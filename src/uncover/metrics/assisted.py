@@ -19,6 +19,8 @@ from uncover.metrics.estimation import z_of
 
 #: Samples that the map's own expectation counts for, where the spread of its errors is found.
 _BEFORE = 5.0
+#: Errors that are taken to be met in each stratum at least, as by Jeffreys's prior of a proportion.
+_ERRORS = 0.5
 
 
 @dataclass(frozen=True)
@@ -120,13 +122,18 @@ class AssistedAreas:
         """Standard errors of the areas, NaN where a stratum has one sample: (class,).
 
         The variance of the residual y − λP within a stratum is that of the sample and, as if of some samples
-        more, the one that the map itself expects: a sample may have met none of the rare errors.
+        more, the one that the map itself expects: a sample may have met none of the rare errors. A map may be
+        surer than it should be, so it is no less than that of half an error in each stratum: from a class of
+        the map, by its mean probability there, to any other.
         """
         s, side = self.sums, np.stack([np.ones_like(self.slope), -self.slope], axis=-1)
         seen = np.einsum("ki,hkij,kj->hk", side, self._covariance, side)  # of the mean of a stratum
         n = s.count[:, None]
         expected = self.spread / np.sum(self.sizes) / n
         combined = ((n - 1) * seen + _BEFORE * np.maximum(expected, seen)) / (n - 1 + _BEFORE)
+        P = s.first[..., 1] / s.weight[:, None]
+        concerned = P + (1 - P) / max(P.shape[1] - 1, 1)  # part of the errors that are from or to a class
+        combined = np.maximum(combined, _ERRORS * concerned / n**2)
         return np.sqrt((np.asarray(self.sizes)[:, None] ** 2 * combined).sum(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:

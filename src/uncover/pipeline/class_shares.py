@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.class_shares import ClassShares
-from uncover.files import reader
+from uncover.files import reader, table_rows
 from uncover.models.gaussian import KNOWN_SHARES
 from uncover.pipeline.map_facts import MOST_UNLIKE, percent
 from uncover.raster.errors import SceneError
@@ -94,9 +93,9 @@ def read_class_shares(text: str | None, option: str = "--class-prior") -> float 
     """
     if text is None:
         return 1.0
+    form = "forest=0.6,water=0.4, or a CSV (class, share)"
     if Path(text).is_file():
-        with open(text, newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+        rows = table_rows(text)
         if not rows or not {"class", "share"} <= rows[0].keys():
             raise ValueError(f"{text} is no table of class shares; its columns must be class and share")
         pairs = [(row["class"].strip(), row["share"]) for row in rows]
@@ -106,12 +105,18 @@ def read_class_shares(text: str | None, option: str = "--class-prior") -> float 
         pairs = [
             (name.strip(), share) for name, _, share in (part.partition("=") for part in text.split(","))
         ]
+    elif Path(text).suffix.lower() in (".csv", ".txt", ".tsv"):
+        raise ValueError(f"{option} {text}: this file does not exist; give {form}")
     else:
         pairs = [("", text)]
-    try:
-        found = {name: float(share) for name, share in pairs}
-    except ValueError:
-        raise ValueError(f"{option} {text}: give forest=0.6,water=0.4, or a CSV (class, share)") from None
+    found: dict[str, float] = {}
+    for name, share in pairs:
+        if name.lower() in map(str.lower, found):
+            raise ValueError(f"{option} {text} names {name} twice; give one share of each class")
+        try:
+            found[name] = float(share)
+        except ValueError:
+            raise ValueError(f"{option} {text}: {share!r} is no number; give {form}") from None
     return found.get("", 0.0) if "" in found else found
 
 
@@ -119,11 +124,13 @@ def known_shares(
     shares: Mapping[str, float], classes: Sequence[str], option: str = "--class-prior"
 ) -> NDArray[np.float64]:
     """Dirichlet parameters so large that the shares of the training samples do not count."""
-    strange, lacking = sorted(set(shares) - set(classes)), sorted(set(classes) - set(shares))
-    total = sum(shares.values())
-    if strange or lacking or abs(total - 1) > 1e-3 or min(shares.values()) <= 0:
+    own = {name.lower(): share for name, share in shares.items()}
+    wanted = [name.lower() for name in classes]
+    total, wrong = sum(own.values()), [name for name, share in shares.items() if not 0 < share < np.inf]
+    if set(own) != set(wanted) or len(own) < len(shares) or wrong or not abs(total - 1) <= 1e-3:
         raise ValueError(
-            f"{option} has the classes {', '.join(shares)} with the sum {total:g}; give each of "
+            f"{option} has the classes {', '.join(shares)} with the sum {total:g}"
+            f"{''.join(f', and {name} has {shares[name]:g}' for name in wrong)}; give each of "
             f"{', '.join(classes)} a share above 0, that add up to 1"
         )
-    return KNOWN_SHARES * np.array([shares[name] for name in classes]) / total
+    return KNOWN_SHARES * np.array([own[name] for name in wanted]) / total

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.files import TextTable, reader
+from uncover.files import TextTable, reader, table_rows
 from uncover.labels import Translation, load_translation
 from uncover.pipeline.ground import Squares, pixel_metres
 from uncover.pipeline.label_sources import (
@@ -577,12 +577,9 @@ def check_strata(names: Sequence[str], sizes: Floats, counts: Floats) -> NDArray
 def _read_areas(path: str | Path, strata: Sequence[str], pixel: float) -> Floats:
     """Areas in m² of the strata, from a CSV file with a column `stratum` and one of areas or pixels."""
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = table_rows(path)
+    except (OSError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read as a CSV table: {error}") from None
-    if any(None in row or None in row.values() for row in rows):
-        raise ValueError(f"{path}: some rows have more or fewer cells than the first line; mend them")
     units = {**_UNITS, "pixels": pixel}
     column = next((name for name in units if rows and name in rows[0]), None)
     if column is None or "stratum" not in rows[0]:
