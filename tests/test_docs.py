@@ -333,7 +333,7 @@ def _koi(folder):
 @pytest.mark.parametrize(
     ("page", "bring"),
     [
-        ("tutorial-kepler", _koi),
+        pytest.param("tutorial-kepler", _koi, marks=pytest.mark.slow),
         pytest.param("tutorial-first-map", _whole_tile, marks=pytest.mark.slow),
         pytest.param("tutorial-two-years", lambda folder: None, marks=pytest.mark.slow),
     ],

@@ -177,6 +177,7 @@ def test_huge_noise_leaves_uneven_class_shares(noise, rng):
         assert_allclose(clf.predict_proba([[np.nan, np.nan]], X_cov=noise)[0], shares, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_measurement_part_where_noise_is_larger_than_the_classes():
     """Against the information of the true value by simulation, the true classes being known."""
     rng, variance, found, expected = np.random.default_rng(5), 2.0, [], []

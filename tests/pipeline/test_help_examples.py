@@ -207,7 +207,7 @@ def at_the_top(words):
 
 
 #: Pairs in which a pool sees every pixel through noise: minutes in all.
-SLOW = ((0, 1), (1, 1), (2, 1), (3, 0), (3, 1), (3, 2), (3, 3), (4, 1))
+SLOW = ((0, 1), (1, 1), (2, 1), (3, 0), (3, 1), (3, 2), (3, 3), (3, 4), (4, 1))
 PAIRS = [
     pytest.param(*pair, marks=[pytest.mark.slow] if pair in SLOW else [])
     for pair in itertools.product(FITS, MAPS)

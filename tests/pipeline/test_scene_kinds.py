@@ -28,7 +28,9 @@ def test_files_glob_and_folder_give_one_map(run, folder, tmp_path):
     assert run("info", folder, "--level", "L2A", "--scale", 1e-4, "--write-scene").exit_code == 0
     maps = []
     for name, sources in forms.items():
-        made = run("fit", *sources, "--labels", "labels.tif", "--out", f"{name}.uncover")
+        made = run(
+            "fit", *sources, "--labels", "labels.tif", "--model", "published", "--out", f"{name}.uncover"
+        )
         assert made.exit_code == 0, made.output
         made = run("map", f"{name}.uncover", *sources, "--out", name)
         assert made.exit_code == 0, made.output
@@ -41,7 +43,12 @@ def test_files_glob_and_folder_give_one_map(run, folder, tmp_path):
 
 def test_the_model_knows_the_scale(run, folder, tmp_path):
     stated = ("--level", "L2A", "--scale", 1e-4)
-    assert run("fit", folder, *stated, "--labels", "labels.tif", "--out", "m.uncover").exit_code == 0
+    assert (
+        run(
+            "fit", folder, *stated, "--labels", "labels.tif", "--model", "published", "--out", "m.uncover"
+        ).exit_code
+        == 0
+    )
     made = run("map", "m.uncover", folder, "--level", "L2A", "--out", "map")
     assert made.exit_code == 0, made.output
     assert "those of the training data are taken, 0.0001 and 0" in made.stderr
@@ -57,7 +64,7 @@ def test_what_cannot_be_done_is_one_line(run, refused, folder):
 def test_sensor_and_date_are_stated_in_every_command(run, folder, tmp_path):
     stated = ("--level", "L2A", "--scale", 1e-4, "--sensor", "S2B", "--date", "2020-06")
     assert "platform: Sentinel-2B" in run("info", folder, *stated).output
-    made = run("fit", folder, *stated, "--labels", "labels.tif", "--out", "m.uncover")
+    made = run("fit", folder, *stated, "--labels", "labels.tif", "--model", "published", "--out", "m.uncover")
     assert made.exit_code == 0, made.output
     made = run("map", "m.uncover", folder, *stated, "--out", "map")
     assert made.exit_code == 0, made.output

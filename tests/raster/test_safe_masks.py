@@ -139,6 +139,7 @@ def warped(path, crs, folder):
     return out
 
 
+@pytest.mark.slow
 def test_masks_of_a_real_product_agree_on_cloud_as_far_as_the_page_says(tmp_path):
     """Its scene classification against MSK_CLASSI, which stands in for it."""
     (real,) = shared("safe_l2a_real").glob("*.SAFE")
