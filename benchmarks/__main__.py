@@ -16,7 +16,7 @@ NAMES = (
     "gates", "strata", "worlds", "statistics-details", "engine-choices", "gpu", "unknown", "gaps",
     "gap-speed", "gap-run", "view", "class-shares", "map-areas", "regions", "change",
     "radiometry", "effects", "match-ups", "l2a-totals", "sampling",
-    "coverage-effects", "weighted-worlds", "first-seconds", "many-classes",
+    "coverage-effects", "weighted-worlds", "first-seconds", "many-classes", "areas-run",
 )  # fmt: skip
 
 #: Modules of benchmarks that are not called like their module.

@@ -17,7 +17,7 @@ from uncover.bayes.streams import stream
 from uncover.pipeline import LabelOptions, collect_labels
 from uncover.studies.landscape import LandscapeOptions, write_scene
 
-SEEDS, SIZE, LEARNED, RUNS = 10, 400, 2000, RESULTS / "class-shares.jsonl"
+SEEDS, SIZE, LEARNED, RUNS = 30, 400, 2000, RESULTS / "class-shares.jsonl"
 MODES = ("well-specified", "realistic")
 HOW = ("training", "estimated", "known")
 MODELS = {
@@ -39,7 +39,12 @@ def run(quick):
     runs.make(cells, repeats, ["evidence"])
     places = [(mode, size) for mode in MODES]
     runs.make(places, seeds, list(MODELS))
-    return [_simulated_table(runs, cells, repeats), *_place_tables(runs, places, seeds)]
+    return tables(runs, cells, places)
+
+
+def tables(runs, cells, places):
+    """Tables of the runs that there are."""
+    return [_simulated_table(runs, cells), *_place_tables(runs, places)]
 
 
 def one_run(*key):
@@ -103,10 +108,10 @@ def _truth(files, year):
         return dataset.read(1)
 
 
-def _simulated_table(runs, cells, repeats):
+def _simulated_table(runs, cells):
     rows = []
     for cell in cells:
-        found = [runs.get(*cell, repeat, "evidence") for repeat in range(repeats)]
+        found = _found(runs, cell, "evidence")
         z, u = (np.array([each[key] for each in found]) for key in ("z", "u"))
         inside = (np.abs(z) < Z90).mean(1)
         error = float(inside.std(ddof=1) / np.sqrt(len(inside)))
@@ -120,15 +125,20 @@ def _simulated_table(runs, cells, repeats):
         "rms error / standard uncertainty": ".2f",
         "mean standard uncertainty": ".4f",
     }
-    caption = f"Estimated shares of three Gaussian classes among {POPULATION} samples, {repeats} repeats"
+    caption = f"Estimated shares of three Gaussian classes among {POPULATION} samples, {len(found)} repeats"
     return Table("class-shares-simulated", caption, columns, rows)
 
 
-def _place_tables(runs, places, seeds):
+def _found(runs, cell, name):
+    """Results of all repeats of a cell that there are."""
+    return [entry for run, entry in runs.found.items() if (run[:-2], run[-1]) == (cell, name)]
+
+
+def _place_tables(runs, places):
     scores, shares = [], []
     for mode, size in places:
         for name in MODELS:
-            found = [runs.get(mode, size, seed, name) for seed in range(seeds)]
+            found = _found(runs, (mode, size), name)
             for where in YEARS:
                 here = [each[where] for each in found]
                 for how in HOW:
@@ -140,15 +150,18 @@ def _place_tables(runs, places, seeds):
                     scores.append([mode, name, where, how, loss[0], span, gap[0], gap_span])
                 z = np.array([each["z"] for each in here])
                 rms = (np.sqrt(np.mean(np.square([e[how] for e in here]))) for how in HOW[:2])
-                shares.append([mode, name, where, float((np.abs(z) < Z90).mean()), *map(float, rms)])
+                shares.append(
+                    [mode, name, where, len(found), float((np.abs(z) < Z90).mean()), *map(float, rms)]
+                )
     first = {"scene": "", "model": "", "pixels": ""}
     columns = first | {"shares": "", "log loss": ".4f", "95 %": "", "over-stated": "+.4f", "95 % ": ""}
     errors = first | {
+        "seeds": "d",
         "90 % intervals that cover": ".3f",
         "rms error of mean probabilities": ".4f",
         "of estimated shares": ".4f",
     }
-    where = f"Embedded scene, {seeds} seeds"
+    where = "Embedded scene"
     caption = f"{where}: probabilities for the class shares of the training samples, estimated, and known"
     return [
         Table("class-shares-probabilities", caption, columns, scores),

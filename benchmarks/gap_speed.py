@@ -60,11 +60,12 @@ def large_run(quick):
     side = 512 if quick else LARGE
     with tempfile.TemporaryDirectory(dir=os.environ.get("GAP_RUN")) as out:
         place = Place(os.environ.get("GAP_RUN") or f"{out}/place", side, np.uint16)
-        one = _command(place, f"{out}/one", 1, "clear")
-        whole = _command(place, f"{out}/whole", DATES, "cloudy")
-        _stopped(place, f"{out}/again", DATES, "cloudy")
-        resumed = _command(place, f"{out}/again", DATES, "cloudy", "--resume")
-        equal = _sums(f"{out}/whole") == _sums(f"{out}/again")
+        one = finished(*_map(place, f"{out}/one", 1, "clear"))
+        whole = finished(*_map(place, f"{out}/whole", DATES, "cloudy"))
+        units = (side // 256 + bool(side % 256)) ** 2
+        stopped(f"{out}/again", units // 2, *_map(place, f"{out}/again", DATES, "cloudy"))
+        resumed = finished(*_map(place, f"{out}/again", DATES, "cloudy"), "--resume")
+        equal = sums(f"{out}/whole") == sums(f"{out}/again")
     names = ("one date, no gaps", f"six dates, {SHARE:.0%} hidden", "the same, killed and resumed: the rest")
     rows = [
         [name, 1e6 * seconds / side**2, seconds / one[0], peak, peak - MEMORY]
@@ -81,16 +82,16 @@ def large_run(quick):
     return [Table("gap-run", caption, columns, rows)]
 
 
-def _arguments(place, out, dates, kind, *more):
+def _map(place, out, dates, kind):
+    """Words of `uncover map`."""
     scenes = [f"{place.folder}/{kind}_{day}.tif" for day in DAYS[:dates]]
     options = ["--scale", "0.0001", "--offset", "0", "--threads", "1", "--memory", f"{MEMORY}MB"]
-    command = [sys.executable, "-m", "uncover.cli", "map", f"{place.folder}/{dates}.uncover"]
-    return [*command, *scenes, "--out", out, *options, *more]
+    return ["map", f"{place.folder}/{dates}.uncover", *scenes, "--out", out, *options]
 
 
-def _command(place, out, dates, kind, *more):
-    """Run `uncover map` to its end: (processor seconds, peak memory in MB)."""
-    process, peak = subprocess.Popen(_arguments(place, out, dates, kind, *more)), 0
+def finished(*words):
+    """Run a command to its end: (processor seconds, peak memory in MB)."""
+    process, peak = subprocess.Popen([sys.executable, "-m", "uncover.cli", *words]), 0
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         # The peak that the system gives a finished process is also that of the one that began it.
         lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
@@ -99,52 +100,53 @@ def _command(place, out, dates, kind, *more):
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"uncover map ended with {process.returncode}")
+        raise RuntimeError(f"uncover {words[0]} ended with {process.returncode}")
     return usage.ru_utime + usage.ru_stime, peak / 1024
 
 
-def _stopped(place, out, dates, kind):
-    """Begin a map, and kill it when its journal has half of the units."""
-    process = subprocess.Popen(_arguments(place, out, dates, kind))
-    units = (place.side // 256 + bool(place.side % 256)) ** 2
+def stopped(out, pieces, *words):
+    """Begin a command, and kill it when the journal of what it makes has more than so many pieces."""
+    process = subprocess.Popen([sys.executable, "-m", "uncover.cli", *words])
     journal = Path(f"{out}.partial/journal")
     while process.poll() is None:
         time.sleep(0.05)
-        if journal.exists() and journal.read_bytes().count(b"\n") > units // 2:
+        if journal.exists() and journal.read_bytes().count(b"\n") > pieces:
             break
     if process.poll() is not None:
-        raise RuntimeError("the map was done before it could be stopped")
+        raise RuntimeError(f"uncover {words[0]} was done before it could be stopped")
     process.send_signal(signal.SIGKILL)
     process.wait()
 
 
-def _sums(folder):
+def sums(folder):
     """Checksums of a product's files, but for the record of the run."""
     files = sorted(file for file in Path(folder).rglob("*") if file.is_file() and file.name != "run.json")
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 class Place:
-    """Rasters of six dates with clouds, of one or all without, and models of one date and of six.
+    """Rasters of six dates with clouds, of one or all without, models of one and of six; or of one date.
 
     Reflectances, or with ``dtype`` np.uint16 whole numbers, 0 for none. What a folder has is taken.
     """
 
-    def __init__(self, folder, side, dtype=np.float32):
+    def __init__(self, folder, side, dtype=np.float32, dates=DATES):
         self.folder, self.side, self.dtype, rng = folder, side, dtype, np.random.default_rng(0)
         patches = rng.integers(CLASSES, size=(side // 16 + 1, side // 16 + 1)).astype(np.uint8)
         truth = np.kron(patches, np.ones((16, 16), np.uint8))[:side, :side]
         self.means = rng.uniform(0.02, 0.4, (DATES, CLASSES, BANDS)).astype(np.float32)
-        if Path(f"{folder}/{DATES}.uncover").exists():
+        if Path(f"{folder}/{dates}.uncover").exists():
             return
         Path(folder).mkdir(parents=True, exist_ok=True)
-        for date, day in enumerate(DAYS):
+        for date, day in enumerate(DAYS[:dates]):
             values = self._values(rng, date, truth)
             self._write(f"{folder}/clear_{day}.tif", values)
+            if dates == 1:
+                continue
             values[:, clouds(rng, (side, side))] = np.nan
             self._write(f"{folder}/cloudy_{day}.tif", values)
-        for dates in (1, DATES):
-            self._model(rng, dates)
+        for number in sorted({1, dates}):
+            self._model(rng, number)
 
     def _values(self, rng, date, truth):
         values = np.empty((BANDS, *truth.shape), np.float32)

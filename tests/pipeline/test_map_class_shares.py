@@ -105,6 +105,15 @@ def test_shares_are_not_estimated_where_the_scene_is_another(model_file, tmp_pat
     np.testing.assert_array_equal(probabilities(folder), probabilities(plain))
 
 
+def test_shares_of_a_scene_that_the_model_does_not_explain_are_doubted(model_file, tmp_path):
+    values = reflectance(64, 64)
+    values[:, :8] += np.float32(0.6)  # an eighth of the scene
+    strange = write_scene(tmp_path / "other.tif", values, nodata=np.nan)
+    with pytest.warns(UserWarning, match=r"do not believe the estimated class shares: .* at least 1[12]"):
+        folder = mapped(model_file, strange, tmp_path / "map", class_shares="estimate")
+    assert properties(folder)["uncover:class_shares"]["how"] == "estimated"
+
+
 @pytest.mark.parametrize(
     ("shares", "complaint"),
     [

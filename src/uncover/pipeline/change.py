@@ -28,7 +28,7 @@ from uncover.measurement.common_errors import MODELS
 from uncover.metrics.calibration import unexplained_share
 from uncover.metrics.class_areas import share_limits
 from uncover.metrics.estimation import z_of
-from uncover.pipeline.map_facts import percent
+from uncover.pipeline.map_facts import DOUBTFUL, percent
 from uncover.pipeline.map_files import layer_asset, stac_item
 from uncover.pipeline.map_styles import paletted, pseudocolour
 from uncover.pipeline.mapped import MappedScene
@@ -52,8 +52,8 @@ Array = NDArray[np.float64]
 _EVERY, _DRAWN = 7, 3000
 #: Least probability of a class: half a step of the layers.
 _FLOOR = QUANTUM / 2
-#: Share of pixels that a model need not explain, and from which on that is said; change that is called much.
-_ALLOWED, _DOUBTFUL, _MUCH = 0.02, 0.05, 0.15
+#: Share of pixels that a model need not explain; change that is called much.
+_ALLOWED, _MUCH = 0.02, 0.15
 #: Pixels that are computed together, and bytes that are needed at least.
 _TOGETHER, _LEAST = 8192, 400 << 20
 
@@ -471,7 +471,7 @@ def _doubts(maps: TwoMaps, shares: Array) -> list[str]:
         f"{maps.names[j]} ({percent(float(shares[most]))}; the other way {percent(float(shares[j * K + i]))})"
     )
     names = [str(each.product.name) for each in (maps.before, maps.after)]
-    if max(one, other) > _DOUBTFUL:
+    if max(one, other) > DOUBTFUL:
         return [
             f"do not believe the change: the model does not explain at least {percent(one)} of {names[0]} "
             f"and {percent(other)} of {names[1]}, so that land which only looks different is read as change; "

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from uncover.bayes.class_shares import ClassShares
 from uncover.files import reader, table_rows
+from uncover.metrics.calibration import unexplained_share
 from uncover.models.gaussian import KNOWN_SHARES
-from uncover.pipeline.map_facts import MOST_UNLIKE, percent
+from uncover.pipeline.map_facts import DOUBTFUL, MOST_UNLIKE, percent
 from uncover.raster.errors import SceneError
 from uncover.raster.mapper import Mapper
 
@@ -54,7 +55,8 @@ def with_class_shares(mapper: Mapper, asked: str) -> tuple[Mapper, MappedShares 
             )
         alpha = known_shares(stated, names, "--class-shares")
         return _in_place(mapper, alpha), MappedShares("stated", _rounded(names, alpha / alpha.sum()))
-    found, unlike = mapper.estimate_shares()
+    found, typicality = mapper.estimate_shares()
+    unlike = float((typicality < mapper.thresholds.typicality).mean())
     if unlike > MOST_UNLIKE:
         warnings.warn(
             f"class shares are not estimated, as {percent(unlike)} of the scene is unlike anything trained: "
@@ -63,6 +65,13 @@ def with_class_shares(mapper: Mapper, asked: str) -> tuple[Mapper, MappedShares 
             stacklevel=2,
         )
         return mapper, MappedShares("training", _rounded(names, _trained(mapper)))
+    if (lost := unexplained_share(typicality)) > DOUBTFUL:
+        warnings.warn(
+            f"do not believe the estimated class shares: the model does not explain at least {percent(lost)} "
+            "of the scene, and they are wrong by more than their uncertainty says. State the shares, or keep "
+            "those of the training samples (--class-shares training)",
+            stacklevel=2,
+        )
     facts = MappedShares(
         "estimated", _rounded(names, found.shares), _rounded(names, found.standard_uncertainty), found
     )

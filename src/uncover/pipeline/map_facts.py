@@ -19,6 +19,8 @@ from uncover.raster.scratch import Scratch
 
 #: Share of the mapped area that is unlike anything trained, above which a map warns.
 MOST_UNLIKE = 0.2
+#: Share of the pixels that the model does not explain, above which what needs its densities is doubted.
+DOUBTFUL = 0.05
 PARTS = ("total", "measurement", "model", "overlap")
 _KEY = "uncover:facts"
 

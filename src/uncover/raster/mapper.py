@@ -282,8 +282,8 @@ class Mapper:
         parts = zip(*((odds.log_ratio, odds.n_features) for odds in found), strict=True)
         return UnknownOdds(*(np.concatenate(part) for part in parts)).share()
 
-    def estimate_shares(self) -> tuple[ClassShares, float]:
-        """Class shares of the scene by maximum likelihood, and the share of pixels unlike anything trained.
+    def estimate_shares(self) -> tuple[ClassShares, NDArray[np.float64]]:
+        """Class shares of the scene by maximum likelihood, and the typicality of the pixels that were read.
 
         From pixels of windows spread over the scene; neighbours are alike, and windows are independent.
         """
@@ -308,7 +308,7 @@ class Mapper:
                 drawn.append(self.common.read(each.pixels(rows)))
         worlds, models = (np.concatenate(part, axis=1) for part in zip(*drawn, strict=True))
         found = class_shares(self.model.model_, np.concatenate(P), (worlds, models), places, read)
-        return found, float((np.concatenate(typicality) < self.thresholds.typicality).mean())
+        return found, np.concatenate(typicality).astype(np.float64)
 
     def _samples(self, every: int = 1) -> Iterator[tuple[int, Pixels, NDArray[np.bool_] | None]]:
         """Clear pixels of windows spread over the scene, or every so many of them, by the window's number."""
