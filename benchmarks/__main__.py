@@ -17,10 +17,11 @@ NAMES = (
     "gap-speed", "gap-run", "view", "class-shares", "map-areas", "regions", "change",
     "radiometry", "effects", "match-ups", "l2a-totals", "sampling",
     "coverage-effects", "weighted-worlds", "first-seconds", "many-classes", "areas-run",
+    "map-effects",
 )  # fmt: skip
 
 #: Modules of benchmarks that are not called like their module.
-MODULES = {"gap-run": "gap-speed"}
+MODULES = {"gap-run": "gap-speed", "map-effects": "map"}
 
 
 def main(arguments=None):

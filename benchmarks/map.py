@@ -21,6 +21,7 @@ from rasterio.windows import Window
 
 from benchmarks.gpu import problem
 from benchmarks.registry import Table, benchmark
+from uncover import BayesianClassifier, BayesianQDA
 from uncover.raster.map_formats import WRITING, cog_options
 from uncover.raster.product import Layer
 
@@ -134,6 +135,44 @@ def one_map(size: int, worlds: int, compare: bool) -> list:
     starting = seconds - stages["compute"] - stages["write"]
     parts = [starting, stages["compute"], stages["write"]]
     return [size, worlds, seconds, *parts, reading, writing, ratio, computing, per_pixel, megabytes]
+
+
+#: Effects whose worlds are compared with those of the first alone; the last has errors of single pixels too.
+SEVERAL = "aod,water-vapour,ozone,radiometry"
+
+
+def map_of_effects(size: int, effects: str, estimator=BayesianQDA) -> tuple[float, float]:
+    """Seconds of a map in worlds of some effects, and of its computing."""
+    model, _, measure, _ = problem(
+        np.random.default_rng(0), WORLDS, realisations="pooled", estimator=estimator
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        scene, file = make_scene(folder, size, measure), save_model(folder, model, "bench")
+        command = [sys.executable, "-m", "uncover.cli", "map", str(file), str(scene), "--aod", "0.12"]
+        command += ["--effects", effects, "--draws", str(WORLDS), "--angles", *ANGLES]
+        command += ["--memory", f"{MEMORY}MB", "--out", str(folder / "map")]
+        return measure_command(command)[:2]
+
+
+@benchmark("map-effects")
+def run_effects(quick=False):
+    """Time of a map of four effects and the noise of each pixel, beside one of the optical depth alone."""
+    cases = [(BayesianQDA, size) for size in ((256,) if quick else (512, 1024, 2048, 4096))]
+    cases += [] if quick else [(BayesianClassifier, 128)]
+    map_of_effects(256, "aod")  # imports are compiled once, and kept
+    rows = []
+    for estimator, size in cases:
+        alone, several = (map_of_effects(size, effects, estimator) for effects in ("aod", SEVERAL))
+        name = "published" if estimator is BayesianQDA else "recommended"
+        rows.append([name, size, alone[0], several[0], several[0] / alone[0], alone[1], several[1]])
+        rows[-1].append(several[1] / alone[1])
+    caption = (
+        f"uncover map of an L1C scene of {len(BANDS)} bands in {WORLDS} worlds: AOD alone, and {SEVERAL}"
+    )
+    columns = {"model": "", "side": "d", "AOD alone s": ".1f", "four effects and noise s": ".1f"}
+    columns |= {"ratio": ".1f", "AOD alone CPU s": ".1f", "four effects CPU s": ".1f", "ratio of CPU": ".1f"}
+    return [Table("effects", caption, columns, rows)]
 
 
 def shortest_map(size: int, worlds: int, times: int = 2) -> list:

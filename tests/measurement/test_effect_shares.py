@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import entr, ndtri, softmax
 
-from uncover.measurement.effect_shares import regressors, shares_of_information, shares_of_variance
+from uncover.measurement.effect_shares import (
+    error_of_shares,
+    regressors,
+    shares_of_information,
+    shares_of_variance,
+)
 from uncover.measurement.quantity import DIMENSIONS, Quantity, draw_together
 
 SIZES = {"aod": 0.9, "water-vapour": 0.5, "ozone": 0.15, "altitude": 0.0}
@@ -84,3 +89,18 @@ def test_shares_of_areas_are_those_of_a_linear_model():
     np.testing.assert_allclose(found[:, 0], [9 / 25, 16 / 25, 0, 0], atol=0.02)
     np.testing.assert_allclose(found.sum(0), 1.0)
     assert (shares_of_variance(np.ones((256, 2)), regressors({"aod": scores[:, 0]})) == 0).all()
+
+
+def test_shares_of_few_worlds_are_right_on_average_and_know_their_error():
+    """Ten columns of 25 worlds explain much by chance: an effect without influence has no share by that."""
+    truth, found, errors = np.array([0.8, 0.2, 0.0]), [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        z = {name: rng.normal(size=(25, n)) for name, n in (("aod", 1), ("ozone", 1), ("other", 8))}
+        columns = {name: each - each.mean(axis=0) for name, each in z.items()}
+        y = np.sqrt(0.8) * z["aod"] + np.sqrt(0.2) * z["ozone"] + 0.3 * rng.normal(size=(25, 1))
+        found.append(shares_of_variance(y, columns)[:, 0])
+        errors.append(error_of_shares(y, columns)[:, 0])
+    assert np.abs(np.mean(found, axis=0) - truth).max() < 0.04
+    # A jackknife of so many columns over-states the error, and does not under-state it.
+    assert (np.sqrt(np.mean(np.square(errors), axis=0)) > 0.8 * np.std(found, axis=0))[:2].all()

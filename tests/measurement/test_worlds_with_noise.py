@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from uncover import BayesianClassifier, BayesianMDA, BayesianQDA, Measured, MeasurementAware
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.noise_groups import STEP, groups_of_noise
+from uncover.measurement.observation import Observation
+from uncover.measurement.prediction import predict
 from uncover.measurement.summary import Summariser
 
 MEANS = np.array([[0.0, 0.0, 0.0], [1.2, 0.0, 0.5], [0.0, 1.2, -0.5]])
@@ -74,6 +77,24 @@ def test_maps_read_groups_of_noise_nearly_as_single_pixels(kind, paired):
     np.testing.assert_allclose(again.probability, fast.probability[:, some], atol=1e-3)
     none = Summariser(model, paired=paired, method="fast").summarise(planes)
     assert exact.measurement.mean() > none.measurement.mean() + 0.01  # noise adds to what worlds hide
+
+
+@pytest.mark.parametrize(("kind", "paired"), [("pooled", False), ("shared", True)])
+def test_readings_through_noise_are_the_same_in_machine_code(kind, paired):
+    X, y, S = samples(500, 3)
+    T, _, U = samples(40, 4)
+    model = BayesianQDA(realisations=kind).fit(X, y, X_cov=S).model_
+    seen = Observation(T, Covariances(None, None, U))
+    fast = predict(model, seen, paired=paired, method="fast")
+    found = fast.by_view()
+    for r, points in enumerate(next(fast.predictor.blocks(seen))[1]):
+        np.testing.assert_allclose(found[:, r], softmax(points.log_odds(), axis=1), atol=1e-12)
+    noise = Covariances(np.diag(U[0]), None, None)  # of all pixels alike, and one feature less
+    gappy = T.copy()
+    gappy[:, :, 1] = np.nan
+    for given in (Observation(T, noise), Observation(gappy, noise)):
+        fast = predict(model, given, paired=paired, method="fast")
+        np.testing.assert_allclose(fast.by_view().mean(1), fast.probability(), atol=1e-12)
 
 
 def test_levels_of_noise_are_near_and_all_pixels_are_in_one():

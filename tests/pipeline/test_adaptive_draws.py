@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
 
 @pytest.mark.parametrize("method", ["quantile", "mc"])
 def test_worlds_of_some_blocks_are_the_first_of_more(method):
-    options = ALL.__class__(aod=0.15, altitude=0.3, draws=6, effects=("all",), method=method)
+    options = ALL.__class__(aod=0.15, altitude=0.3, draws=6, effects=("all", "aerosol-model"), method=method)
     alone = realise_scene(scene(), options)
     three = realise_scene(scene(), ALL.__class__(**{**vars(options), "blocks": (0, 1, 2)}))
     last = realise_scene(scene(), ALL.__class__(**{**vars(options), "blocks": (2,)}))

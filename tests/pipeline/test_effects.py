@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::uncover.raster.MaskWarning")
 GRID = Grid("EPSG:32633", (10, 0, 300000, 0, -10, 5000000), width=150, height=40)
 BANDS = ("B02", "B04", "B8A", "B11")
 GEOMETRY = Geometry(40, 5, 140, 0.3)
-ALL = RealiseOptions(effects=("all",), aod=0.15, altitude=0.3, draws=6, seed=2)
+ALL = RealiseOptions(effects=("all", "aerosol-model"), aod=0.15, altitude=0.3, draws=6, seed=2)
 
 
 def scene(level="L1C", seed=0, **atmosphere):
@@ -154,6 +154,47 @@ def test_kinds_of_aerosol_are_equally_probable_and_recorded_by_name():
     assert set(values[kinds == 1].std(axis=0).ravel()) == {0.0}  # nothing else differs
 
 
+def test_all_leaves_out_the_kind_of_aerosol_until_it_is_asked_for():
+    plain = realise_scene(scene(), replace(ALL, effects=("all",)))
+    asked = realise_scene(scene(), ALL)
+    assert "aerosol_model" not in plain.others and "aerosol_model" in asked.others
+    for name, draws in plain.others.items():  # what else is drawn stays as it was
+        np.testing.assert_array_equal(draws.values, asked.others[name].values)
+    with pytest.raises(ValueError, match="add aerosol-model to --effects"):
+        replace(ALL, effects=("all",), aerosol_models=("desert",))
+
+
+@pytest.mark.parametrize(
+    ("effect", "field", "u"),
+    [
+        ("aod", "uncertainty", 3.0),
+        ("ozone", "ozone_uncertainty", 500.0),
+        ("altitude", "altitude_uncertainty", 5.0),
+    ],
+)
+def test_an_uncertainty_as_wide_as_the_table_is_warned_of(effect, field, u):
+    wide = RealiseOptions(effects=(effect,), aod=0.12, draws=4, **{field: u})
+    with pytest.warns(UserWarning, match=f"--{effect}-uncertainty {u:g} is wide for a quantity from"):
+        made = realise_scene(scene(), wide)
+    heights = made.others["height"].values if effect == "altitude" else np.zeros(1)
+    assert heights.min() >= -0.5 and heights.max() <= 3.0
+
+
+def test_a_record_says_where_values_and_uncertainties_come_from():
+    options = RealiseOptions(
+        effects=("aod", "ozone", "water-vapour"), aod=0.12, ozone=300.0, ozone_uncertainty=9.0
+    )
+    said = {each["name"]: each["source"] for each in realise_scene(scene(), options).quantities}
+    assert said["aerosol optical depth at 550 nm"] == "--aod, uncertainty by default: the formula of CAMS"
+    assert said["ozone"] == "--ozone, --ozone-uncertainty"
+    assert said["water vapour"] == "the product, uncertainty by default"
+
+
+def test_the_source_of_uncertainty_is_named_by_its_effects():
+    found = SceneWithWorlds(realise_scene(scene(), replace(ALL, effects=("ozone", "radiometry")))).facts()
+    assert found["source"] == "ozone, radiometry"
+
+
 def test_numbers_do_not_depend_on_the_window():
     realised = realise_scene(scene(), ALL)
     whole = realised.read().values
@@ -199,6 +240,7 @@ def test_a_cube_and_the_fly_give_one_model_and_both_state_their_effects(run, tmp
     [
         (("--effects", "aod,wind"), "there is no effect 'wind'; choose among aod, water-vapour, ozone"),
         (("--effects", ","), "no effect came; choose among aod"),
+        (("--effects", ""), "no effect came; choose among aod"),
         (("--ozone-uncertainty", 5), "--ozone-uncertainty 5 came, and --effects aod does not draw it; add"),
         (("--effects", "ozone", "--aod-uncertainty", 0.1), "--aod-uncertainty 0.1 came, and --effects ozone"),
     ],

@@ -172,6 +172,8 @@ def test_one_side_only_is_a_warning_that_says_what_to_do(run, here):
     assert "give the scene's own --uncertainty" in result.stderr
     result, _ = mapped(run, *RANDOM, out="d")
     assert "Warning" not in result.stderr
+    result, _ = mapped(run, *SYSTEMATIC, out="e")
+    assert "states systematic ones alone: state its random ones too" in " ".join(result.stderr.split())
 
 
 def test_systematic_effects_of_both_scenes_count_for_another_scene(run, here):

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import rasterio
 import xarray as xr
+from scipy.special import entr
 from test_effects import ALL, BANDS, GEOMETRY, scene
 
 from fit_cases import safe_with_labels
 from uncover.atmosphere import State
 from uncover.measurement.effects_table import EffectsTable
+from uncover.measurement.observation import Observation
+from uncover.measurement.prediction import predict
 from uncover.measurement.radiometry import Radiometry
 from uncover.measurement.summary import corrected
 from uncover.pipeline import MapOptions, RealiseOptions, realise_scene
@@ -74,6 +77,8 @@ def test_a_file_adds_to_the_worlds_as_errors_of_the_scene_s_own_values(tmp_path)
         ("aerosol kind", ("aerosol-model",), "--effects draws aerosol-model"),
         ("O3 column", ("ozone",), "--effects draws ozone"),
         ("L1C noise", ("radiometry",), "--effects draws radiometry"),
+        ("diffuser, absolute", ("radiometry",), "--effects draws radiometry"),
+        ("dark signal", ("radiometry",), "--effects draws radiometry"),
         ("u_geolocation", ("geolocation",), "--effects draws geolocation"),
     ],
 )
@@ -142,21 +147,31 @@ def test_a_dataset_has_its_own_effects_table(run, tmp_path):
                 "u_aod",
                 "u_ozone",
                 "u_radiometry",
-                "u_noise",
+                "u_radiometry_noise",
             ]
             assert dataset.u_aod.attrs["err_corr_2_form"] == dataset.u_aod.attrs["err_corr_dim2_form"]
-            assert dataset.u_noise.attrs["err_corr_2_form"] == "random"
+            assert dataset.u_radiometry_noise.attrs["err_corr_2_form"] == "random"
             found[kind] = {
-                name: dataset[f"u_{name}"].values for name in ("aod", "ozone", "radiometry", "noise")
+                name: dataset[f"u_{name}"].values
+                for name in ("aod", "ozone", "radiometry", "radiometry_noise")
             }
             mean, bands = dataset.scene_mean.values, list(dataset.band.values)
+            land = dataset["class"].values > 0
+            names = ("aod", "ozone", "radiometry")
+            correlations = {name: dataset[f"err_corr_{name}"].values for name in names}
     for name, u in found["zarr"].items():
         np.testing.assert_allclose(found["netcdf"][name], u, rtol=1e-12)
-        assert (u > 0).all() and (u < 0.2 * np.abs(mean) + 0.02).all()
-    alone = realise_scene(open_scene(tree.path), RealiseOptions(aod=0.12))  # the same draws, by their name
-    pixels = alone.read().values.reshape(25, len(alone.bands), -1).mean(axis=2, dtype=float)
-    places = [alone.bands.index(name) for name in bands]
-    np.testing.assert_allclose(found["zarr"]["aod"], pixels.std(axis=0, ddof=1)[places], rtol=0.1)
+        assert (u < 0.2 * np.abs(mean) + 0.02).all()
+    for effect in ("aod", "ozone", "radiometry"):  # against many worlds of each alone
+        many = RealiseOptions(aod=0.12, effects=(effect,), draws=400)
+        alone = realise_scene(open_scene(tree.path), many)
+        places = [alone.bands.index(name) for name in bands]
+        pixels = alone.read().values[:, :, land].mean(axis=2, dtype=float)[:, places]
+        u = pixels.std(axis=0, ddof=1)
+        np.testing.assert_allclose(found["zarr"][effect], u, rtol=0.12, atol=2e-6)
+        R = np.corrcoef(pixels[:, u > 2e-6], rowvar=False)
+        told = correlations[effect][np.ix_(u > 2e-6, u > 2e-6)]
+        assert np.abs(told - R).max() < 0.1, (effect, np.abs(told - R).max())
 
 
 def test_the_measurement_part_is_split_by_effect_in_every_format(run, monkeypatch, tmp_path):
@@ -189,6 +204,42 @@ def test_the_measurement_part_is_split_by_effect_in_every_format(run, monkeypatc
     drawn = RealiseOptions(effects=("aod", "ozone"), aod=0.12, draws=25, blocks=(0, 1))
     options = MapOptions(source=SourceOptions(realise=drawn), shares=True, paired=False)
     check_memory_of_split(PreparedMap.of(tmp_path / "m.uncover", tree.path, options).mapper, monkeypatch)
+
+
+def test_errors_of_single_pixels_are_split_by_cause(run, tmp_path):
+    """What each cause hides, against the information of draws of its errors, where errors are small."""
+    tree, maps, _ = safe_with_labels(tmp_path, "L1C_03.01")
+    worlds = ("--aod", 0.12, "--draws", 8, "--effects", "aod,radiometry,geolocation")
+    fit = ("--labels", maps[0], "--scheme", "ukceh-lulucf", "--model", "published", "--count", 2000)
+    made = run("fit", tree.path, *fit, *worlds, "--out", "m.uncover")
+    assert made.exit_code == 0, made.output
+    drawn = RealiseOptions(effects=("aod", "radiometry", "geolocation"), aod=0.12, draws=8)
+    source = SourceOptions(realise=drawn)
+    options = MapOptions(source=source, shares=True, paired=False)
+    mapper = PreparedMap.of(tmp_path / "m.uncover", tree.path, options).mapper
+    assert mapper.product.share_names == ("aod", "radiometry", "radiometry-noise", "geolocation")
+    reading = mapper.read(0)
+    where = next(iter(reading.parts(reading.complete)))[::40]
+    pixels, causes = reading.pixels(where), dict(mapper._noise_by_cause(reading, where))
+    np.testing.assert_allclose(sum(causes.values()), pixels.noise.of_each(len(where)), rtol=1e-9)
+    small = {name: C * 1e-4 for name, C in causes.items()}
+    split = mapper._of_causes(pixels, None, small)
+    np.testing.assert_allclose(split.sum(axis=0), 1.0)
+    rng, x = np.random.default_rng(0), pixels.realised().mean(axis=0).T.astype(float)
+    told = []
+    for C in small.values():
+        errors = np.einsum(
+            "nij,dnj->dni",
+            np.linalg.cholesky(C + 1e-14 * np.eye(C.shape[1])),
+            rng.normal(size=(400, *x.shape)),
+        )
+        P = np.stack(
+            [predict(mapper.model.model_, Observation(x + e), paired=False).probability() for e in errors]
+        )
+        told.append(entr(P.mean(axis=0)).sum(axis=1) - entr(P).sum(axis=2).mean(axis=0))
+    share = told[0] / sum(told)
+    sure = entr(P.mean(axis=0)).sum(axis=1) > 0.05
+    assert sure.sum() > 20 and np.abs(share - split[0])[sure].max() < 0.1
 
 
 def check_memory_of_split(mapper, monkeypatch, n=500):

@@ -28,7 +28,12 @@ KIND = {
 DIFFUSER = {"name": "diffuser, absolute", "standard_uncertainty": [1.0], "between_bands": "full"}
 SHARES = {
     "ozone": {"mean_nat": 0.001, "share": 0.1, "of_area_variance": {"a": 0.3, "b": 0.2}},
-    "aod": {"mean_nat": 0.009, "share": 0.9, "of_area_variance": {"a": 0.7, "b": 0.8}},
+    "aod": {
+        "mean_nat": 0.009,
+        "share": 0.9,
+        "of_area_variance": {"a": 0.7, "b": 0.8},
+        "of_area_variance_error": {"a": 0.1},
+    },
 }
 
 
@@ -65,9 +70,20 @@ def test_every_quantity_is_in_the_diagram_and_in_the_table():
 def test_the_effect_with_the_largest_share_is_named_first_and_in_words():
     figure = named("effects-figure", section(**{"uncover:effect_shares": SHARES}))
     assert [row[0] for row in figure.numbers.rows] == ["aod", "ozone"]
-    assert figure.numbers.rows[0][1:] == ("0.009", "90.0 %", "70.0 %", "80.0 %")
+    assert figure.numbers.rows[0][1:] == ("0.009", "90.0 %", "70.0 % ± 10.0 %", "80.0 %")
     assert "known without error, aod would take about 90.0 %" in figure.reading
     assert any("not split by effect" in part.text for part in section().parts if isinstance(part, Note))
+
+
+def test_a_training_scene_of_the_same_name_may_be_another_one():
+    provenance = {"sources": [{"name": "s", "uncertainty": {"quantities": [AOD]}}]}
+    for paired, words in (
+        (True, "training scene, which is this one"),
+        (False, "training scene s, another one"),
+    ):
+        item = {"uncover:scene": "s", "uncover:paired": paired}
+        (table,) = quantity_tables(item, provenance)
+        assert table.rows[0][1] == words
 
 
 def test_convergence_is_that_of_the_blocks_or_of_a_stated_number():

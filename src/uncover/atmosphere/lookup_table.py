@@ -200,7 +200,7 @@ AOD_OFFSET = 0.3
 # The polynomials over the view directions were fitted up to the first; up to the second they err by 4e-4.
 VIEW_NODE, VIEW_LIMIT = 12.0, 12.5
 OZONE_LIMIT, WATER_LIMIT = 600.0, 8.0
-LOWEST = -0.5  # km, altitude of the ground
+LOWEST, HIGHEST = -0.5, 3.0  # km, altitude of the ground
 # Py6S has no response of Sentinel-2C: that of 2A is used, and the table says so.
 RESPONSES = {"S2A": "S2A", "S2B": "S2B", "S2C": "S2A"}
 
@@ -262,7 +262,7 @@ class BandTable:
         """Refuse what the table does not cover."""
         _check_range("sun zenith angle", geometry.sun_zenith, self.nodes["sun_zenith"][-1], "degrees")
         _check_range("view zenith angle", geometry.view_zenith, VIEW_LIMIT, "degrees")
-        _check_range("altitude", geometry.altitude, self.nodes["altitude"][-1], "km", lowest=LOWEST)
+        _check_range("altitude", geometry.altitude, HIGHEST, "km", lowest=LOWEST)
         _check_range("aerosol optical depth", state.aod, self.nodes["aod"][-1], "at 550 nm")
         _check_range("water vapour", state.water_vapour, WATER_LIMIT, "cm")
         _check_range("ozone", state.ozone, OZONE_LIMIT, "DU")
@@ -294,7 +294,7 @@ class BandTable:
         for r in range(state.realisations or 1):
             one = state.of(r)
             raised = np.asarray(geometry.altitude) + np.asarray(one.height)
-            ground = np.clip(raised, LOWEST, self.nodes["altitude"][-1])
+            ground = np.clip(raised, LOWEST, HIGHEST)
             table = _of_model(self.response, self.bands, np.asarray(one.aerosol).item())
             here = replace(geometry, altitude=ground)
             found.append(table.coefficients(replace(one, height=0.0, aerosol=0), here, dtype))

@@ -213,7 +213,8 @@ _world_options = _stacked(
         "--effects",
         metavar="NAMES",
         help="Effects that are drawn in worlds, of aod, water-vapour, ozone, altitude, radiometry, "
-        "aerosol-model, geolocation (of single pixels); or all (default: aod).",
+        "geolocation (of single pixels), aerosol-model; all: all but the last, for which nobody states "
+        "probabilities (all,aerosol-model adds it; default: aod).",
     ),
     click.option(
         "--aerosol-models",
@@ -456,7 +457,9 @@ def worlds_from(given: dict[str, Any]) -> RealiseOptions:
         raise ValueError("--aod and --product-aod came; worlds are drawn around one of them: give one")
     if given["dem"] is not None:
         refuse("with --dem, which gives the heights; give one of them", "altitude")
-    effects = pipeline.checked_effects(_names(given["effects"] or "aod") or ())
+    effects = pipeline.checked_effects(
+        ("aod",) if given["effects"] is None else _names(given["effects"]) or ()
+    )
     own = {"uncertainty": given["aod_uncertainty"], "method": given["draw_method"], "effects": effects}
     if given["aerosol_models"] is None:
         given = {key: value for key, value in given.items() if key != "aerosol_models"}

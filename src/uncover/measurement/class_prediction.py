@@ -60,11 +60,34 @@ class Prediction:
             found = [densities.probability(*each) for each in zip(planes, views, strict=True)]
             return self.model.among_all_classes(np.stack(found, axis=1), 0.0)
 
+        noisy = self._through_noise()
+        if noisy is not None:
+            return self.model.among_all_classes(noisy, 0.0)
+
         def each(readings: list[MeasuredPoints]) -> Array:
             found = [softmax(points.log_odds(), axis=1) for points in readings]
             return np.stack([self.model.among_all_classes(P, 0.0) for P in found], axis=1)
 
         return self._in_blocks(each, np.float64)
+
+    def _through_noise(self) -> Array | None:
+        """By each reading through known noise of matched covariance; None where machine code has none."""
+        seen, predictor, used = self.observation, self.predictor, self.model.used_features
+        if seen.noise is None or predictor.method != "fast" or seen.lacks_features:
+            return None
+        readings = predictor.readings(seen.structure)
+        each = [seen.noise_of(reading, self.model.statistics.drawn, used) for reading in readings]
+        densities = predictor.views_with_noise(seen.structure, used, predictor.systematic(seen.systematic))
+        if densities is None or any(len(noise) != 1 for noise in each):
+            return None
+        n, out = len(seen), np.empty((len(seen), len(readings), len(self.model.known_classes)))
+        for one in dict.fromkeys(densities):  # readings of the same class models at once
+            mine = [i for i, other in enumerate(densities) if other is one]
+            points = np.concatenate([seen.points(readings[i])[:, used] for i in mine])
+            noise = np.concatenate([each[i][0].of_each(n) for i in mine])
+            found = one.read(np.ascontiguousarray(points.T)[None], covariances=noise).probability
+            out[:, mine] = found.reshape(-1, len(mine), n).transpose(2, 1, 0)
+        return out
 
     def log_probability(self, dtype: Any = None) -> NDArray[Any]:
         """log P(class | x, D), exact where the probability underflows to 0: (sample, class)."""

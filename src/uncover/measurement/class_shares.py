@@ -80,7 +80,8 @@ def true_values(model: GaussianClasses | Pool, observation: Observation) -> Arra
     X = observation.X if observation.X.ndim == 2 else observation.X.mean(axis=1)
     values = X
     if observation.noise is not None or np.isnan(X).any():
-        values = model.true_values(X, observation.noise, 1, stream(0, "true values of class shares"))[:, 0]
+        rng = stream(0, "true values of class shares")
+        values = model.true_values(X, observation.noise, 1, rng, method="fast")[:, 0]
     if isinstance(model, Pool) and model.members[model.truth].transform:
         assert model.floor is not None
         return np.asarray(np.log(np.maximum(values, model.floor)))

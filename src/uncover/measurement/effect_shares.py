@@ -74,20 +74,40 @@ def shares_of_variance(values: Array, columns: Mapping[str, Array]) -> Array:
     """Share of each effect in the variance over the worlds of some numbers (world, number): (effect, number).
 
     By the same regression; of effects that are drawn independently, these are Sobol's first-order indices and
-    the Shapley effects in one. They add up to 1, or are 0 where nothing varies.
+    the Shapley effects in one. They add up to 1, or are 0 where nothing varies. What an effect without any
+    influence would explain of few worlds by chance is taken off.
     """
     names = list(columns)
     if not names:
         return np.zeros((0, values.shape[1]))
     Z, apart = np.hstack([columns[name] for name in names]), values - values.mean(axis=0)
     slope = np.linalg.pinv(Z) @ apart
+    worlds, free = len(Z), len(Z) - 1 - Z.shape[1]
+    chance = ((apart - Z @ slope) ** 2).sum(axis=0) / (worlds * free) if free > 0 else 0.0
     ends = np.cumsum([columns[name].shape[1] for name in names])
-    each = [
+    raw = [
         (columns[name] @ slope[end - columns[name].shape[1] : end]).var(axis=0)
         for name, end in zip(names, ends, strict=True)
     ]
-    total = np.sum(each, axis=0)
-    return np.asarray(np.divide(each, total, out=np.zeros((len(names), values.shape[1])), where=total > 0))
+    each = [np.maximum(v - columns[name].shape[1] * chance, 0.0) for name, v in zip(names, raw, strict=True)]
+    whole = np.where(np.sum(each, axis=0) > 0, each, raw)
+    total = np.sum(whole, axis=0)
+    return np.asarray(np.divide(whole, total, out=np.zeros((len(names), values.shape[1])), where=total > 0))
+
+
+def error_of_shares(values: Array, columns: Mapping[str, Array]) -> Array:
+    """Monte Carlo standard error of `shares_of_variance`, by leaving out one world after the other."""
+    n = len(values)
+    if n < 3:
+        return np.full((len(columns), values.shape[1]), np.nan)
+    rows = [np.arange(n) != r for r in range(n)]
+    each = [
+        shares_of_variance(
+            values[some], {name: z[some] - z[some].mean(axis=0) for name, z in columns.items()}
+        )
+        for some in rows
+    ]
+    return np.asarray(np.sqrt((n - 1) * np.var(each, axis=0)))
 
 
 def _information(mean: Array, parts: list[Array]) -> Array:

@@ -141,10 +141,17 @@ class PoolPrediction:
             return points
         n = max(1, self.asked // points.shape[1])
         views = [
-            self.pool.true_values(points[:, r], self.measured.noise, n, stream(0, "true values", r))
+            self.pool.true_values(
+                points[:, r], self.measured.noise, n, stream(0, "true values", r), method=self._method
+            )
             for r in range(points.shape[1])
         ]
         return np.concatenate(views, axis=1)
+
+    @property
+    def _method(self) -> str:
+        """How noise is seen: in many worlds of a map by the Student t of matched covariance."""
+        return "fast" if self.quick and (self.given.structure.realisations or 1) > 1 else "exact"
 
     def _points(self, member: PoolMember) -> Array:
         """Values that a member is asked about: (sample, view, feature)."""
@@ -191,8 +198,9 @@ class PoolPrediction:
         joint, nodes = found.reshape(n, V, -1), self._nodes_of(member)
         return joint if nodes is None else nodes.spread(joint)
 
-    def _of_gaussian(self, member: PoolMember, method: str = "exact") -> Prediction:
+    def _of_gaussian(self, member: PoolMember, method: str | None = None) -> Prediction:
         assert isinstance(member.model, GaussianMember)
+        method = method or self._method
         seen = self._seen[member.transform]
         seen = Observation(seen.X) if member.reading == "exact" else seen
         return Prediction.of(member.model.model, seen, paired=self.paired, method=method)

@@ -68,7 +68,8 @@ class PoolSummariser(PlaneReader):
             return self._summarise_on_device(given)
         p, n = given.numbers.shape[1:]
         drawn = given.noise is not None or given.systematic is not None or bool(np.isnan(given.numbers).any())
-        numbers = R * (p + len(self.pool.members) * len(self.pool.classes)) * (ASKED_QUICKLY if drawn else 1)
+        views = max(R, ASKED_QUICKLY) if drawn else R  # true values are drawn in all worlds together
+        numbers = views * (p + len(self.pool.members) * len(self.pool.classes))
         size = max(_FEWEST, _BLOCK_NUMBERS // numbers)
         several = self.pool.realisations == "pooled" and not drawn and _NODES[0] < R
         nodes = None

@@ -237,6 +237,7 @@ class Predictor:
         self.pairing = Pairing(model.statistics.realisations, paired, model.seed)
         self._models: dict[Any, ClassModels] = {}
         self._densities: dict[Any, tuple[FastClassDensities, Pairs] | None] = {}
+        self._views: dict[Any, list[FastClassDensitiesWithNoise] | None] = {}
 
     @classmethod
     def of(cls, model: GaussianClasses, *, paired: bool = True, method: str = "exact") -> Predictor:
@@ -472,6 +473,22 @@ class Predictor:
             n_points=n_points,
             reference=models.reference,
         )
+
+    def views_with_noise(
+        self, structure: Structure, used: Features, systematic: Array | None
+    ) -> list[FastClassDensitiesWithNoise] | None:
+        """The class models of each reading, to be asked for probabilities alone; None if not Student t."""
+        shared = None if systematic is None else systematic.tobytes()
+        key = structure, used.tobytes(), shared
+        if key not in self._views:
+            if len(self._views) >= _PATTERNS_KEPT:
+                self._views.clear()
+            alike = [replace(reading, realisation=None) for reading in self.readings(structure)]
+            each = {one: self.densities_with_noise(one, used, systematic, 2) for one in dict.fromkeys(alike)}
+            known = {key: replace(found, reference=None) for key, found in each.items() if found is not None}
+            whole = used.any() and len(known) == len(each)
+            self._views[key] = [known[one] for one in alike] if whole else None
+        return self._views[key]
 
     def worlds_with_noise(
         self, n_realisations: int, used: Features, systematic: Array | None

@@ -213,6 +213,12 @@ def effects_of(worlds: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(effect for effect, names in EFFECTS.items() if drawn & set(names))
 
 
+def named_effects(worlds: Mapping[str, Any]) -> str:
+    """The effects that differ between worlds, in words; the optical depth where none does."""
+    words = {"aod": "aerosol optical depth"}
+    return ", ".join(words.get(effect, effect.replace("-", " ")) for effect in effects_of(worlds) or ("aod",))
+
+
 def draw_together(
     quantities: Sequence[Quantity], n: int, *, scene: str, seed: int, method: Method = "quantile"
 ) -> dict[str, Draws]:

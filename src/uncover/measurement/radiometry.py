@@ -242,7 +242,10 @@ class Radiometry:
             return {**found, **others, "source": _TOOL}
 
         of_scene = {"between_pixels": "systematic", "between_scenes": "independent"}
-        of_satellite = {"between_pixels": "systematic", "between_scenes": f"common to {self.satellite}"}
+        of_satellite = {
+            "between_pixels": "systematic",
+            "between_scenes": f"common to {self.satellite}, counted as independent",
+        }
         planes, all_bands = {"between_bands": "full in each focal plane"}, {"between_bands": "full"}
         dark = [_DARK[BANDS.index(band)] for band in self.bands]
         return [

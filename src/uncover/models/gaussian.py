@@ -323,6 +323,7 @@ class GaussianClasses:
         rng: np.random.Generator,
         codes: NDArray[np.intp] | None = None,
         apart: bool = False,
+        method: str = "exact",
     ) -> Array:
         """Draw true values of measured points, in the average world: (n_points, n, feature).
 
@@ -333,7 +334,7 @@ class GaussianClasses:
 
         The classes have to describe true values. A missing feature (NaN) is one of endless noise: it is drawn
         given the others. ``covariances`` of None are those of exact values. Features that the model ignores
-        stay as measured.
+        stay as measured. With the method "fast" P(k | x) is that of the matched Student t.
         """
         used, full = self.used_features, np.asarray(points, np.float64)
         lacking = np.isnan(full)
@@ -341,7 +342,7 @@ class GaussianClasses:
             return self._filled_in(full, lacking, n, rng, codes, apart)
         x, noise = self._with_missing(full[:, used], covariances)
         predictive = self._average_world().predictive()
-        densities = [log_prob_with_noise(predictive[k], x, noise, "exact") for k in range(len(self.known))]
+        densities = [log_prob_with_noise(predictive[k], x, noise, method) for k in range(len(self.known))]
         joint, components = self.log_prior + np.stack(densities, axis=-1), self.known_components
         places = sobol_places(n, 1 + places_needed(predictive), rng)
         of_class = self._of_class(joint, codes)

@@ -265,13 +265,14 @@ class Pool:
         n: int,
         rng: Rng,
         codes: NDArray[np.intp] | None = None,
+        method: str = "exact",
     ) -> Array:
         """Draws of the true value of each point, by Gaussian classes: (n_points, n, feature)."""
         if not self.members[self.truth].transform:
-            return self.truth_model.true_values(points, covariances, n, rng, codes)
+            return self.truth_model.true_values(points, covariances, n, rng, codes, method=method)
         assert self.floor is not None
         logs, carried = log_of(points, covariances, self.floor)
-        drawn = np.exp(self.truth_model.true_values(logs, carried, n, rng, codes))
+        drawn = np.exp(self.truth_model.true_values(logs, carried, n, rng, codes, method=method))
         exact = np.isfinite(points)
         if covariances is not None:
             exact = exact & (covariances.variances() == 0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.measurement.effect_shares import shares_of_variance
+from uncover.measurement.effect_shares import error_of_shares, shares_of_variance
 from uncover.raster.mapper import Mapper
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.product import AREA_ROWS
@@ -40,28 +40,33 @@ def effect_split(scratch: Scratch, mapper: Mapper, areas: NDArray[np.float64]) -
     share = mean / (mean.sum() or 1.0)
     names, product = [entry.name for entry in scratch.product.scheme.classes], scratch.product
     worlds = areas[len(AREA_ROWS) :][: product.worlds, : product.classes]
-    of_areas: Iterable[NDArray[np.float64]]
-    of_areas = shares_of_variance(worlds, mapper.effect_columns) if mapper.without_spread is None else []
+    spread = mapper.without_spread is None
+    columns = mapper.effect_columns
+    none = np.empty((0, worlds.shape[1]))
+    of_areas = shares_of_variance(worlds, columns) if spread else none
+    errors = error_of_shares(worlds, columns) if spread else none
     found: dict[str, dict[str, Any]] = {
         name: {"mean_nat": float(f"{m:.6g}"), "share": float(f"{s:.6g}")}
         for name, m, s in zip(layer.bands, mean, share, strict=True)
     }
-    for name, row in zip(mapper.effect_columns, of_areas, strict=False):
-        found[name]["of_area_variance"] = {
-            each: float(f"{value:.4g}") for each, value in zip(names, row, strict=True)
-        }
+    for name, row, error in zip(columns, of_areas, errors, strict=False):
+        for key, numbers in (("of_area_variance", row), ("of_area_variance_error", error)):
+            known = {each: float(f"{v:.4g}") for each, v in zip(names, numbers, strict=True) if v == v}
+            if known:
+                found[name][key] = known
     return found
 
 
 def split_table(split: Mapping[str, Any]) -> str:
-    """CSV text: effects by rows, the share of each in the variance of each class's area by columns."""
+    """CSV text: effects by rows; by columns the share of each in the variance over the worlds of each class's
+    counted area, and the Monte Carlo standard errors of these shares.
+    """
     classes = next((list(row["of_area_variance"]) for row in split.values() if "of_area_variance" in row), [])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*COLUMNS, *(f"of_area_variance: {name}" for name in classes)])
+    kinds = ("of_area_variance", "of_area_variance_error")
+    writer.writerow([*COLUMNS, *(f"{kind}: {name}" for kind in kinds for name in classes)])
     for effect, row in split.items():
-        of_areas = row.get("of_area_variance", {})
-        writer.writerow(
-            [effect, row["mean_nat"], row["share"], *(of_areas.get(name, "") for name in classes)]
-        )
+        of_areas = (row.get(kind, {}).get(name, "") for kind in kinds for name in classes)
+        writer.writerow([effect, row["mean_nat"], row["share"], *of_areas])
     return text.getvalue()

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from uncover.atmosphere.grib import aod_at
-from uncover.atmosphere.lookup_table import AEROSOL_MODELS, OZONE_LIMIT, WATER_LIMIT, LookupTable
+from uncover.atmosphere.lookup_table import (
+    AEROSOL_MODELS,
+    HIGHEST,
+    LOWEST,
+    OZONE_LIMIT,
+    WATER_LIMIT,
+    LookupTable,
+)
 from uncover.atmosphere.sen2cor import Installation, PerturbedCams, Sen2Cor, Sen2CorError
 from uncover.files import check_place
 from uncover.measurement import Draws, Quantity, aerosol_optical_depth
@@ -33,7 +40,7 @@ from uncover.raster.grid import Grid, Progress, Window, middle_of
 from uncover.raster.loose_files import SceneSource, files_of
 from uncover.raster.opening import open_scene
 from uncover.raster.realised import RealisedScene
-from uncover.raster.scene import CACHE_BYTES, Scene, SceneOptions
+from uncover.raster.scene import CACHE_BYTES, Atmosphere, Scene, SceneOptions
 from uncover.raster.tiles import TileCache
 from uncover.warn import warn
 
@@ -56,11 +63,17 @@ _UNCERTAINTIES = {
 }
 
 
+#: Effects that "all" leaves out: nobody has published how probable the kinds of aerosol are.
+ASKED = ("aerosol-model",)
+
+
 def checked_effects(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of effects, in the order of `EFFECTS`; "all" is all of them.
+    """Names of effects, in the order of `EFFECTS`; "all" is all of them but those of `ASKED`.
 
     >>> checked_effects(["ozone", "aod"])
     ('aod', 'ozone')
+    >>> ["aerosol-model" in checked_effects(names) for names in (["all"], ["all", "aerosol-model"])]
+    [False, True]
     """
     unknown = [name for name in names if name not in (*EFFECTS, "all")]
     if unknown or not names:
@@ -69,7 +82,7 @@ def checked_effects(names: Sequence[str]) -> tuple[str, ...]:
             if unknown
             else f"no effect came; choose among {', '.join(EFFECTS)} and all"
         )
-    return tuple(name for name in EFFECTS if name in names or "all" in names)
+    return tuple(name for name in EFFECTS if name in names or ("all" in names and name not in ASKED))
 
 
 @dataclass(frozen=True)
@@ -213,8 +226,10 @@ def quantity_record(draws: Draws, options: RealiseOptions, units: str, source: s
 
 def depth_record(scene: Scene, options: RealiseOptions, draws: Draws) -> dict[str, Any]:
     """The optical depth as an input quantity."""
-    said = "--aod" if options.aod is not None else f"the product ({scene.atmosphere.aot_method or 'CAMS'})"
-    said += ", uncertainty by its retrieval" if options.uncertainty is None else ", --aod-uncertainty"
+    method = scene.atmosphere.aot_method or "CAMS"
+    said = "--aod" if options.aod is not None else f"the product ({method})"
+    by_default = f", uncertainty by default: the formula of {method}"
+    said += by_default if options.uncertainty is None else ", --aod-uncertainty"
     return {**quantity_record(draws, options, "1", said), "name": "aerosol optical depth at 550 nm"}
 
 
@@ -238,10 +253,11 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
     water = _first(options.water_vapour, known.water_vapour, WATER_VAPOUR)
     ozone = _first(options.ozone, known.ozone, OZONE)
     drawn = _drawn(scene, options, (aod, *_columns(options, water, ozone)))
+    _warn_of_bounds(drawn, options)
     own = drawn.pop("aod")
     records = [depth_record(scene, options, own)] if "aod" in options.effects else []
     records += [
-        {**quantity_record(drawn[name], options, units, f"--{option}, --{option}-uncertainty, or default"),
+        {**quantity_record(drawn[name], options, units, _said(option, name, options, known)),
          "name": option.replace("-", " ")}
         for option, name, units in _UNITS
         if name in drawn
@@ -270,6 +286,36 @@ def realise_scene(scene: Scene, options: RealiseOptions) -> RealisedScene:
     return _with_radiometry(realised, options) if "radiometry" in options.effects else realised
 
 
+def _said(option: str, name: str, options: RealiseOptions, known: Atmosphere) -> str:
+    """Where the estimate of a quantity beside the optical depth and its uncertainty come from."""
+    value = "default"
+    if name == "height":
+        value = "--dem" if options.dem is not None else "--altitude, or sea level"
+    elif getattr(options, name) is not None:
+        value = f"--{option}"
+    elif getattr(known, name) is not None:
+        value = "the product"
+    stated = getattr(options, _UNCERTAINTIES[option]) is not None
+    return f"{value}, " + (f"--{option}-uncertainty" if stated else "uncertainty by default")
+
+
+def _warn_of_bounds(drawn: Mapping[str, Draws], options: RealiseOptions) -> None:
+    """Say where bounds cut off much of a distribution whose uncertainty was stated."""
+    names = {"aod": "aod", **{option: name for option, name, _ in _UNITS}}
+    for option, name in names.items():
+        quantity = drawn[name].quantity if name in drawn else None
+        if getattr(options, _UNCERTAINTIES[option]) is None or quantity is None:
+            continue
+        found, u = quantity.record(), quantity.standard_uncertainty
+        if found["distribution_standard_deviation"] < 0.5 * u:
+            warn(
+                f"--{option}-uncertainty {u:g} is wide for a quantity from {quantity.lowest:g} to "
+                f"{quantity.highest:g}, where its distribution is cut off: its mean is "
+                f"{found['distribution_mean']:.3g} and its standard deviation "
+                f"{found['distribution_standard_deviation']:.3g}; give the standard uncertainty (k = 1)",
+            )
+
+
 #: Option, name of the draws, and units of quantities beside the optical depth.
 _UNITS = (("water-vapour", "water_vapour", "cm"), ("ozone", "ozone", "DU"), ("altitude", "height", "km"))
 
@@ -284,11 +330,18 @@ def _columns(options: RealiseOptions, water: float, ozone: float) -> list[Quanti
     found = {
         "water_vapour": Quantity("water_vapour", water, u["water_vapour"], highest=WATER_LIMIT),
         "ozone": Quantity("ozone", ozone, u["ozone"], highest=OZONE_LIMIT),
-        "height": Quantity("height", 0.0, u["height"], lowest=-np.inf),
+        "height": Quantity("height", 0.0, u["height"], *_room(options, u["height"])),
         "aerosol_model": Choice.of("aerosol_model", _aerosols(options.aerosol_models)),
     }
     names = [name for effect in options.effects if effect != "aod" for name in EFFECTS[effect]]
     return [found.get(name) or Quantity(name, 0.0, 1.0, lowest=-np.inf) for name in names]
+
+
+def _room(options: RealiseOptions, u: float) -> tuple[float, float]:
+    """How far, in km, the ground may be below and above its altitude, where the table ends within 5 u."""
+    below, above = min(LOWEST - options.altitude, 0.0), max(HIGHEST - options.altitude, 0.0)
+    known = options.dem is None
+    return below if known and -below < 5 * u else -np.inf, above if known and above < 5 * u else np.inf
 
 
 def _aerosols(names: Sequence[str]) -> dict[str, int]:

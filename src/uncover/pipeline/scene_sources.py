@@ -189,7 +189,7 @@ _SAME_EFFECT = {
     "water-vapour": {"vapour", "vapor", "wv", "wvp", "tcwv"},
     "ozone": {"ozone", "o3"},
     "altitude": {"altitude", "elevation", "pressure"},
-    "radiometry": {"radiometry", "radiometric", "l1c", "rut"},
+    "radiometry": {"radiometry", "radiometric", "l1c", "rut", "diffuser", "stray", "dark"},
     "aerosol-model": {"aerosol", "aerosols"},
     "geolocation": {"geolocation", "geometric", "registration", "misregistration"},
 }

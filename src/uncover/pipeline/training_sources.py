@@ -19,6 +19,7 @@ from uncover.measurement.band_files import read_band_uncertainty
 from uncover.measurement.band_uncertainty import BandUncertainty
 from uncover.measurement.bands import canonical_band, is_sentinel2
 from uncover.measurement.features import Features
+from uncover.measurement.quantity import named_effects
 from uncover.pipeline.file_kinds import check_scene
 from uncover.pipeline.ground import (
     Blocks,
@@ -518,7 +519,7 @@ def _stated_errors(observed: ObservedScene) -> Stated | None:
         return None
     drawn = raster.attributes.get("quantities") if isinstance(raster, Cube) else raster.quantities
     quantities = [dict(each) for each in drawn or ()]
-    record: dict[str, Any] = {"source": "aerosol optical depth" if quantities else "cube"}
+    record: dict[str, Any] = {"source": named_effects(raster.worlds) if quantities else "cube"}
     beside = observed.noise if isinstance(observed, SceneWithWorlds) else None
     if beside is not None:
         quantities += beside.facts()["quantities"]

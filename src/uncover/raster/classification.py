@@ -152,14 +152,15 @@ def _effects_to_split(
     if not effects:
         raise SceneError(
             f"--shares splits the measurement part by the effects of worlds, and scene {observed.identity} "
-            "has none that are drawn here; give --aod and --effects, of one date"
+            "has none that are drawn here as worlds (geolocation is of single pixels); give --aod and "
+            "--effects, of one date"
         )
     if worlds < 2 or (model.realisations == "shared" and not paired):
         raise SceneError(
             "--shares needs worlds that are read one by one, and this model reads those of another scene "
             "together; fit it with --realisations pooled, or leave --shares out"
         )
-    return (*effects, "noise") if getattr(observed, "noise", None) is not None else effects
+    return (*effects, *getattr(getattr(observed, "noise", None), "causes", ()))
 
 
 def _check_worlds(model: ModelRecord, observed: ObservedScene, paired: bool, stated: bool) -> None:
@@ -247,6 +248,11 @@ def _warn_of_noise(model: ModelRecord, observed: ObservedScene, paired: bool) ->
         _warn(
             "the model was fitted without --uncertainty, so that the noise of its training pixels is in the "
             "spread of its classes and counts twice here: fit it again by uncover fit --uncertainty FILE"
+        )
+    if "random" not in kinds and model.model_.knows_noise and model.model_.n_realisations == 1:
+        _warn(
+            "the model was fitted with random errors of single pixels and describes true values, and the "
+            "scene's --uncertainty states systematic ones alone: state its random ones too"
         )
     stated = model.model_.states_common_errors or bool(common_effects(model))
     if "systematic" in kinds and not paired and not stated:

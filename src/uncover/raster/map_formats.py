@@ -295,7 +295,8 @@ def effect_variables(
         matrix = f"err_corr_{name[2:]}"
         entries: tuple[tuple[Any, str, list[str]], ...]
         entries = (("band", "err_corr_matrix", [matrix]), (["y", "x"], between, []))
-        more: dict[str, Any] = {"units": "1", "pdf_shape": "gaussian"}
+        more: dict[str, Any] = {"units": "1"}
+        more |= {} if name == "u_aerosol_model" else {"pdf_shape": "gaussian"}  # which is one of some kinds
         more["long_name"] = f"standard uncertainty by {name[2:].replace('_', ' ')}"
         for i, (dims, form, params) in enumerate(entries, start=1):
             for first, last in ((f"err_corr_{i}_", "dim"), (f"err_corr_dim{i}_", "name")):

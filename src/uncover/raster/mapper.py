@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uncover.bayes.covariances import Covariances
 from uncover.bayes.population import UnknownOdds, UnknownShare
 from uncover.measurement.effect_shares import regressors, shares_of_information
+from uncover.measurement.quantity import effects_of
 from uncover.metrics.class_areas import AreaSums
 from uncover.raster.grid import Grid, Window
-from uncover.raster.observed import ObservedScene, Pixels, WindowReading
+from uncover.raster.observed import ObservedScene, Pixels, SceneWithWorlds, WindowReading
 from uncover.raster.pixel_area import pixel_areas
 from uncover.raster.pixel_kernels import add_areas, mark, put
 from uncover.raster.product import AREA_ROWS, SPLIT_BYTES, Product, Thresholds, Unit
 from uncover.raster.quality import FLAGGED, Quality, without
+from uncover.raster.realised import RealisedScene
+from uncover.raster.world_noise import WorldNoise
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be opened
     from uncover.bayes.class_shares import ClassShares
@@ -30,6 +34,8 @@ if TYPE_CHECKING:  # scikit-learn takes seconds to import, in which files can be
 #: Windows of 64 × 64 pixels, at most, that shares are estimated from; for those of the classes every so many
 #: of their pixels.
 _WINDOWS, _EVERY = 64, 7
+#: Rows of these windows that are read in the worlds of each effect alone.
+_ROWS = 16
 Missing = Literal["nodata", "marginalise"]
 Method = Literal["fast", "exact"]
 Device = Literal["cpu", "cuda"]
@@ -165,7 +171,7 @@ class Mapper:
             if "shares" in flat:
                 put(
                     layers["shares"],
-                    self._shares(pixels, features, summary.measurement),
+                    self._shares(pixels, features, summary.measurement, self._noise_by_cause(reading, where)),
                     where,
                     flat["shares"],
                 )
@@ -320,12 +326,16 @@ class Mapper:
                     yield number, pixels, features
 
     def _shares(
-        self, pixels: Pixels, features: NDArray[np.bool_] | None, measurement: NDArray[Any]
+        self,
+        pixels: Pixels,
+        features: NDArray[np.bool_] | None,
+        measurement: NDArray[Any],
+        causes: Iterable[tuple[str, NDArray[np.float64]]] = (),
     ) -> NDArray[Any]:
-        """Parts of the measurement part: of each effect of the worlds, and of the noise of single pixels.
+        """Parts of the measurement part: of each effect of the worlds, and of each cause of errors of pixels.
 
-        (effect, pixel), in nats. Knowing the world comes first: noise has what is then left. Few pixels are
-        in memory in all of their worlds at a time.
+        (effect, pixel), in nats. Knowing the world comes first: errors of single pixels have what is then
+        left. Few pixels are in memory in all of their worlds at a time.
         """
         from uncover.bayes.linalg import slices
         from uncover.measurement.prediction import predict
@@ -345,36 +355,94 @@ class Mapper:
             found = found.reshape(len(found), len(given), -1, found.shape[2]).mean(axis=2)
             told[:, part] = shares_of_information(found.transpose(1, 2, 0), self.effect_columns)
         noise = np.maximum(measurement - told.sum(axis=0), 0.0)
-        whole = np.vstack([told, noise]) if "noise" in self.product.share_names else told
+        whole = np.vstack([told, noise * self._of_causes(pixels, features, dict(causes))])
         total = whole.sum(axis=0)
         return np.asarray(whole * np.divide(measurement, total, out=np.zeros_like(total), where=total > 0))
+
+    def _of_causes(
+        self,
+        pixels: Pixels,
+        features: NDArray[np.bool_] | None,
+        causes: Mapping[str, NDArray[np.float64]],
+    ) -> NDArray[np.float64]:
+        """Share of each cause in what errors of single pixels hide of the class: (cause, pixel).
+
+        To second order that is ½ Σ_k gᵀCg/P_k, with g the gradient of P_k and C the covariance of the errors;
+        gradients are differences over the standard uncertainty to either side of the mean world.
+        """
+        from uncover.measurement.observation import Observation
+        from uncover.measurement.prediction import predict
+
+        n = pixels.planes.shape[2]
+        if len(causes) < 2:
+            return np.ones((len(causes), n))
+
+        def probability(x: NDArray[np.float64]) -> NDArray[np.float64]:
+            found = predict(self.model.model_, Observation(x), paired=self.reader.paired, method="fast")
+            return np.asarray(found.probability(), np.float64)
+
+        x = self._planes(pixels, features, slice(None)).mean_world()[0].T.astype(np.float64)
+        u = np.sqrt(sum(np.diagonal(C, axis1=1, axis2=2) for C in causes.values()))
+        gradient = np.zeros((x.shape[1], n, len(self.product.by_code)))
+        for j, step in enumerate(u.T):
+            aside = np.where(np.arange(x.shape[1]) == j, step[:, None], 0.0)
+            rise = probability(x + aside) - probability(x - aside)
+            gradient[j] = np.divide(rise, 2 * step[:, None], out=np.zeros_like(rise), where=step[:, None] > 0)
+        gradient /= np.sqrt(np.maximum(probability(x), 1e-12))
+        each = [np.einsum("ink,nij,jnk->n", gradient, C, gradient) for C in causes.values()]
+        total = np.sum(each, axis=0)
+        return np.divide(each, total, out=np.full((len(each), n), 1.0 / len(each)), where=total > 0)
 
     def effects_table(self) -> tuple[NDArray[np.float64], dict[str, tuple[NDArray[np.float64], str]]] | None:
         """Mean of the scene's features, and each effect's covariance there and its error between pixels.
 
-        Of the effects of worlds by regression on their draws, at sampled pixels; None where there are none.
+        Of worlds of each effect alone and of each cause of errors of single pixels, at sampled pixels; None
+        where there are no worlds that are drawn here.
         """
-        columns, total, noise, n = self.effect_columns, 0.0, 0.0, 0
-        if not columns or self.observed.dates:
+        scene, beside = getattr(self.observed, "source", None), self.noise_causes
+        if not self.effect_columns or not isinstance(scene, RealisedScene):
             return None
-        for _, pixels, _ in self._samples(_EVERY):
-            values = pixels.realised().astype(np.float64)  # (world, feature, pixel)
-            known = np.asarray(np.isfinite(values).all(axis=(0, 1)))
-            total, n = total + values[:, :, known].sum(axis=2), n + int(known.sum())
-            if pixels.noise is not None:
-                noise = noise + pixels.noise.of_each(len(known))[known].sum(axis=0)
+        alone = {effect: scene.alone(effect) for effect in effects_of(scene.worlds)}
+        totals: dict[str, NDArray[np.float64]] = dict.fromkeys([*alone, *beside, ""], np.zeros(()))
+        n = 0
+        for whole in spread_windows(self.observed.grid):
+            window = replace(whole, height=min(whole.height, _ROWS))
+            reading = self.observed.read(window)
+            each = {effect: own.read(window).values for effect, own in alone.items()}
+            for asked, _ in self._chunks(reading):
+                pixels = reading.pixels(asked)
+                where = asked if pixels.known is None else asked[pixels.known]
+                values = pixels.realised().astype(np.float64)  # (world, feature, pixel)
+                known = np.isfinite(values).all(axis=(0, 1))
+                totals[""] = totals[""] + values[:, :, known].sum(axis=2)
+                for name, noise in self._noise_by_cause(reading, where):
+                    totals[name] = totals[name] + noise[known].sum(axis=0)
+                for effect, own in each.items():
+                    flat = own.reshape(*values.shape[:2], -1)[:, :, where[known]]
+                    totals[effect] = totals[effect] + flat.sum(axis=2, dtype=np.float64)
+                n += int(known.sum())
         if not n:
             return None
-        worlds = np.asarray(total) / n
-        mean = worlds.mean(axis=0)
-        Z = np.hstack(list(columns.values()))
-        ends = np.cumsum([z.shape[1] for z in columns.values()])
-        slope = np.split(np.linalg.pinv(Z) @ (worlds - mean), ends)
-        parts = {name: z @ b for (name, z), b in zip(columns.items(), slope, strict=False)}
-        found = {name: (np.asarray(e.T @ e / (len(e) - 1)), "systematic") for name, e in parts.items()}
-        if np.ndim(noise):
-            found["noise"] = np.asarray(noise) / n, "random"
-        return mean, found
+        found = {name: (scene.covariance_of(name, totals[name] / n), "systematic") for name in alone}
+        found |= {name: (totals[name] / n, "random") for name in beside}
+        return np.asarray(totals[""] / n).mean(axis=0), found
+
+    @property
+    def noise_causes(self) -> Mapping[str, WorldNoise]:
+        """Causes of errors of single pixels beside the worlds."""
+        observed = self.observed
+        return (
+            {} if not isinstance(observed, SceneWithWorlds) or not observed.noise else observed.noise.causes
+        )
+
+    def _noise_by_cause(
+        self, reading: WindowReading, where: NDArray[np.intp]
+    ) -> Iterator[tuple[str, NDArray[np.float64]]]:
+        """Covariances of pixels of a window by each cause of their errors, (pixel, feature, feature)."""
+        for name, cause in self.noise_causes.items():
+            own = replace(reading, uncertainty=cause).pixels(where)
+            if own.noise is not None:
+                yield name, own.noise.of_each(len(where))
 
     @cached_property
     def effect_columns(self) -> dict[str, NDArray[np.float64]]:
@@ -457,16 +525,25 @@ def _sums(
 def _together(
     parts: list[tuple[Planes, NDArray[np.float64]]],
 ) -> Iterator[tuple[Planes, NDArray[np.float64]]]:
-    """Pixels with their weights; those without noise as one, whatever features they lack.
+    """Pixels with their weights: those without noise as one, those with noise that have the same features.
 
     A unit has many parts, and of several dates many patterns of gaps, with few of these pixels each.
     """
-    plain = [each for each in parts if each[0].noise is None]
-    if plain:
-        numbers = np.concatenate([planes.values for planes, _ in plain], axis=2)
-        together = replace(plain[0][0], numbers=numbers, coefficients=None, features=None)
-        yield together, np.concatenate([weight for _, weight in plain])
-    yield from (each for each in parts if each[0].noise is not None)
+    kinds: dict[bytes | None, list[tuple[Planes, NDArray[np.float64]]]] = {}
+    for planes, weight in parts:
+        features = b"" if planes.features is None else planes.features.tobytes()
+        kinds.setdefault(None if planes.noise is None else features, []).append((planes, weight))
+    for kind, alike in kinds.items():
+        numbers = np.concatenate([planes.values for planes, _ in alike], axis=2)
+        noise = [(planes.noise, len(weight)) for planes, weight in alike if planes.noise is not None]
+        together = replace(
+            alike[0][0],
+            numbers=numbers,
+            coefficients=None,
+            noise=Covariances.join(noise) if noise else None,
+            features=None if kind is None else alike[0][0].features,
+        )
+        yield together, np.concatenate([weight for _, weight in alike])
 
 
 def _add_unknown(areas: NDArray[np.float64], none: NDArray[np.float64], weight: NDArray[np.float64]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
 from uncover.measurement.features import Features
+from uncover.measurement.quantity import named_effects
 from uncover.measurement.summary import corrected
 from uncover.raster.common_effects import CommonEffect, common_of
 from uncover.raster.cube import Cube
@@ -331,7 +332,8 @@ class SceneWithWorlds(ObservedScene):
 
     def facts(self) -> dict[str, Any]:
         """The worlds, and the correction that makes them."""
-        facts = {"source": "aerosol optical depth", **dict(self.description), **self.source.world_facts()}
+        source = named_effects(self.worlds)
+        facts = {"source": source, **dict(self.description), **self.source.world_facts()}
         if self.noise is None:
             return facts
         beside = self.noise.facts()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -102,6 +102,28 @@ class RealisedScene(OfRaster):
         }
         drawn = set(effects_of(self.worlds))
         return {effect: np.column_stack(z) for effect, z in found.items() if effect in drawn}
+
+    def alone(self, effect: str) -> RealisedScene:
+        """The same worlds with the draws of one effect; all else is at its estimate."""
+        own = self.draws
+        if effect != "aod" and own.quantity is not None:
+            known = replace(own.quantity, standard_uncertainty=0.0)
+            own = replace(own, values=np.full(self.realisations, known.estimate), quantity=known)
+        others = {name: draws for name, draws in self.others.items() if name in EFFECTS[effect]}
+        return replace(self, draws=own, others=others, signal=self.signal if effect == "radiometry" else None)
+
+    def covariance_of(self, effect: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Covariance of the error of one effect, from values (realisation, band) in its worlds.
+
+        What is linear in Gaussian scores has the variance of the distribution, not that of the few draws.
+        """
+        z, deviation = self.effect_scores[effect], values - values.mean(axis=0)
+        z = z - z.mean(axis=0)
+        slope = np.linalg.pinv(z) @ deviation
+        kinds = any(isinstance(self._drawn[name].quantity, Choice) for name in EFFECTS[effect])
+        spread = z.T @ z / (len(z) - 1) if kinds else np.eye(z.shape[1])
+        left = deviation - z @ slope
+        return np.asarray(slope.T @ spread @ slope + left.T @ left / max(len(z) - 1 - z.shape[1], 1))
 
     @property
     def realisations(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uncover.bayes.covariances import Covariances
-from uncover.measurement.radiometry import Radiometry
+from uncover.measurement.radiometry import REFINED, Radiometry
 from uncover.raster.errors import SceneError
 from uncover.raster.grid import Window, same_crs
 from uncover.raster.layers import pixel_size
@@ -72,6 +72,17 @@ class WorldNoise:
             variance = self.radiometry.random_variance(toa[:, known]) * slope[:, known] ** 2
             parts.append(Covariances(None, None, np.ascontiguousarray(variance.T)))
         return UncertaintyBlock(window, known, _sum(parts))
+
+    @cached_property
+    def causes(self) -> dict[str, WorldNoise]:
+        """Each cause of errors of single pixels alone, by name."""
+        settled = replace(self.realised, misplaced=None)
+        found = {"radiometry-noise": replace(self, realised=settled, stated=None)} if self.radiometry else {}
+        if self.realised.misplaced:
+            found["geolocation"] = replace(self, radiometry=None, stated=None)
+        if self.stated is not None:
+            found["file"] = replace(self, realised=settled, radiometry=None)
+        return found
 
     @cached_property
     def systematic(self) -> Array | None:
@@ -178,5 +189,5 @@ def _geolocation_record(metres: float) -> dict[str, Any]:
         "units": "m",
         "distribution": "Gaussian",
         "between_pixels": "random",
-        "source": "--geolocation-uncertainty, or default",
+        "source": "default" if metres == REFINED else "--geolocation-uncertainty",
     }

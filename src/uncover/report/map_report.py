@@ -381,7 +381,7 @@ def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | Non
     """Tables of the input quantities of the map and of the training scenes, with all that is recorded."""
     scenes = [("this scene", item.get("uncover:measurement_uncertainty") or {})]
     scenes += [
-        (_training_scene(source.get("name"), item.get("uncover:scene")), source.get("uncertainty") or {})
+        (_training_scene(source.get("name"), item), source.get("uncertainty") or {})
         for source in (provenance or {}).get("sources", ())
     ]
     rows = [
@@ -394,10 +394,12 @@ def quantity_tables(item: Mapping[str, Any], provenance: Mapping[str, Any] | Non
     return [Table("Input quantities", header, tuple(rows), words=True)] if rows else []
 
 
-def _training_scene(name: Any, this: Any) -> str:
-    return (
-        "training scene, which is this one" if name is not None and name == this else f"training scene {name}"
-    )
+def _training_scene(name: Any, item: Mapping[str, Any]) -> str:
+    """By its name, and whether it is the map's: files of one name may be of two scenes."""
+    same = name is not None and name == item.get("uncover:scene")
+    if same and item.get("uncover:paired"):
+        return "training scene, which is this one"
+    return f"training scene {name}" + (", another one" if same else "")
 
 
 def _quantity(quantity: Mapping[str, Any]) -> tuple[str, ...]:

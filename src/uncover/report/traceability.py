@@ -25,8 +25,9 @@ def traceability_section(summary: Summary, quantities: Sequence[Part]) -> Sectio
         return None
     lead = (
         "The measurands are the class of each pixel and the area of each class; what is stated of a class is "
-        "its probability. The standard uncertainty of every input quantity is evaluated beforehand (Type B), "
-        "and its distribution is propagated through the measurement model (JCGM 101:2008)."
+        "its probability. The standard uncertainty of every input quantity is evaluated beforehand. "
+        "Distributions of what all pixels share are propagated by draws through the measurement model "
+        "(JCGM 101:2008), errors of single pixels as covariances."
     )
     shares, convergence = item.get("uncover:effect_shares"), _convergence(summary, item)
     parts: list[Part] = [_model_figure(item, stated)]
@@ -68,12 +69,23 @@ def _shares_figure(shares: Mapping[str, Any]) -> Figure:
     )
     rows = tuple(
         (name, f"{row['mean_nat']:.3g}", percent(float(row["share"])),
-         *(percent(float(row["of_area_variance"][c])) if c in row.get("of_area_variance", {}) else "–"
-           for c in classes))
+         *(_of_area(row, c) for c in classes))
         for name, row in ranked
     )  # fmt: skip
-    table = Table("Shares of the measurement part, and of the variance of each class's area", header, rows)
+    caption = (
+        "Shares of the measurement part, and of the variance over the worlds of each class's counted area"
+    )
+    table = Table(caption, header, rows)
     return Figure("effects-figure", "Where does the doubt come from?", svg, reading, f"{words}.", table)
+
+
+def _of_area(row: Mapping[str, Any], name: str) -> str:
+    """Share of an effect in the variance of a class's area, with its Monte Carlo error where it is known."""
+    if name not in row.get("of_area_variance", {}):
+        return "–"
+    error = row.get("of_area_variance_error", {}).get(name)
+    said = percent(float(row["of_area_variance"][name]))
+    return said if error is None else f"{said} ± {percent(float(error))}"
 
 
 def share_bars(names: Sequence[str], shares: Sequence[float]) -> Drawing:
@@ -188,7 +200,8 @@ def _convergence(summary: Summary, item: Mapping[str, Any]) -> list[Part]:
         (name, f"{areas.worlds[k].mean():.5g}", f"{areas.spread[k]:.3g}", f"{areas.spread_error[k]:.2g}")
         for k, name in enumerate(summary.names)
     )
-    header = ("class", f"mean over the worlds, {areas.unit}", "standard uncertainty", "its Monte Carlo error")
+    words = "standard deviation over them", "its Monte Carlo error"
+    header = ("class", f"counted area, mean over the worlds, {areas.unit}", *words)
     caption = f"Monte Carlo convergence: {worlds} worlds, a number that was stated beforehand"
     remark = Note(
         f"{worlds} worlds were drawn because so many were asked for.",
