@@ -11,6 +11,8 @@ from scipy.special import softmax
 from emulated_cuda import COMPILER, device, emulated
 from uncover.bayes.budget import entropy
 from uncover.bayes.components import Components
+from uncover.bayes.inversion import surface_reflectance
+from uncover.engines import cuda
 from uncover.engines.class_densities import FastClassDensities
 from uncover.engines.cuda import (
     DrawnModels,
@@ -19,6 +21,7 @@ from uncover.engines.cuda import (
     probability_on_device,
     summarise_on_device,
 )
+from uncover.engines.few_worlds import few_worlds
 from uncover.estimators.discriminant import BayesianLDA
 from uncover.measurement.predictor import Predictor
 
@@ -85,6 +88,78 @@ def test_layers_are_those_of_the_formulas(kind, p, K, n_worlds, cupy):
         scale=np.full(p, SCALE), offset=np.full(p, OFFSET),
     )  # fmt: skip
     assert_layers(layers, expected_layers(classes, X, pairs))
+
+
+def smooth_problem(rng, p, K, n_worlds, n, n_models=1, spread=0.06):
+    """Classes, numbers (feature, pixel) and coefficients of worlds that one effect makes, smoothly."""
+    classes = Classes.random(rng, p, K, centre=0.25, spread=spread)
+    classes = replace(classes, worlds=classes.worlds * n_models, variances=classes.variances * n_models)
+    effect = np.sort(rng.normal(0, 0.3, n_worlds))[:, None] * np.linspace(1.0, 0.3, p)
+    air = [0.1 * np.exp(0.1 * effect), 0.8 - 0.05 * effect, 0.1 + 0.02 * effect]
+    coefficients = np.stack(air, axis=1)
+    path, slope, albedo = coefficients[n_worlds // 2]
+    x = classes.draw(rng, n)[:, 0]
+    toa = path + slope * x / (1 - albedo * x)
+    return classes, np.clip((toa.T - OFFSET) / SCALE, 0, 60_000), coefficients
+
+
+@pytest.mark.parametrize(("kind", "p", "K", "n_models"), [("uint16", 4, 3, 1), ("float32", 5, 2, 25)])
+def test_many_worlds_follow_from_few_where_one_effect_makes_them(kind, p, K, n_models, cupy, monkeypatch):
+    rng = np.random.default_rng(p)
+    classes, numbers, coefficients = smooth_problem(rng, p, K, 25, 900, n_models)
+    numbers = np.round(numbers).astype(kind) if kind == "uint16" else numbers.astype(kind)
+    densities = classes.densities
+    pairs = every_world(densities, 25)
+    assert few_worlds(densities, pairs, coefficients).weights.shape[1] <= 10
+    units = {"coefficients": coefficients, "scale": np.full(p, SCALE), "offset": np.full(p, OFFSET)}
+    read = count_pixels_read(monkeypatch)
+    found = summarise_on_device(densities, cupy.asarray(numbers), pairs, **units)
+    assert read[0] < 450  # the others follow
+    X = np.stack([surface_reflectance(numbers.T * SCALE + OFFSET, *each) for each in coefficients], axis=1)
+    assert_layers(found, expected_layers(classes, X, pairs))
+    assert np.mean(found.world_classes.get() != classes.plainly(X, pairs).best) < 1e-3
+
+
+def count_pixels_read(monkeypatch):
+    """Let few pixels be many; the numbers of pixels that are read in all worlds, call by call."""
+    read, summarise = [], cuda._Problem._summarise
+
+    def count(problem, chosen, *more):
+        read.append(problem.count if chosen is None else len(chosen))
+        summarise(problem, chosen, *more)
+
+    monkeypatch.setattr(cuda, "MANY_PIXELS", 1)
+    monkeypatch.setattr(cuda._Problem, "_summarise", count)
+    return read
+
+
+def test_where_few_worlds_do_not_suffice_all_are_read(cupy, monkeypatch):
+    """Pixels that the classes lie far from on the curve of the worlds, and worlds that differ at random."""
+    classes, numbers, coefficients = smooth_problem(np.random.default_rng(0), 4, 3, 25, 900)
+    numbers = np.random.default_rng(1).uniform(500, 5000, numbers.shape).astype(np.float32)
+    densities, read = classes.densities, count_pixels_read(monkeypatch)
+    pairs = every_world(densities, 25)
+    coarse = few_worlds(densities, pairs, coefficients)
+    wrong = coarse._replace(weights=np.roll(coarse.weights, 1, axis=0))
+    monkeypatch.setattr(cuda, "few_worlds", lambda *_: wrong)
+    units = {"scale": np.full(4, SCALE), "offset": np.full(4, OFFSET)}
+    layers = summarise_on_device(densities, cupy.asarray(numbers), pairs, coefficients=coefficients, **units)
+    X = np.stack([surface_reflectance(numbers.T * SCALE + OFFSET, *each) for each in coefficients], axis=1)
+    assert_layers(layers, {"probability": expected_layers(classes, X, pairs)["probability"]})
+    assert sum(read) > 100
+    monkeypatch.undo()
+    scattered = problem(4, 3, 25, 10, "float32")[2]
+    assert few_worlds(densities, pairs, scattered) is None
+
+
+def test_what_correction_rounds_is_recomputed(cupy):
+    """Values that lose digits by scaling and correcting, for classes that are narrow."""
+    classes, numbers, coefficients = smooth_problem(np.random.default_rng(4), 4, 3, 25, 900, spread=0.03)
+    numbers, pairs = np.round(numbers).astype(np.uint16), every_world(classes.densities, 25)
+    units = {"coefficients": coefficients, "scale": np.full(4, SCALE), "offset": np.full(4, OFFSET)}
+    layers = summarise_on_device(classes.densities, cupy.asarray(numbers), pairs, **units)
+    X = np.stack([surface_reflectance(numbers.T * SCALE + OFFSET, *each) for each in coefficients], axis=1)
+    assert_layers(layers, {"probability": expected_layers(classes, X, pairs)["probability"]})
 
 
 def test_more_worlds_than_shared_memory_holds(cupy):

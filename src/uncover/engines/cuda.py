@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from uncover.bayes.class_densities import ClassDensities, Pairs, tail_coefficients
 from uncover.bayes.linalg import invert_triangle
 from uncover.engines.class_densities import FastClassDensities
+from uncover.engines.few_worlds import FewWorlds, few_worlds
 
 # As on the processor: pixels whose probabilities may be further off are recomputed in double precision.
 TOLERANCE = 2e-5
@@ -23,6 +24,8 @@ TOLERANCE = 2e-5
 THREADS, PIXELS, SHARED_BYTES = 128, 2, 74 * 1024
 # Pixels of a block at least, where memory is short.
 _FEWEST = 1024
+# Fewer pixels than this are read in all worlds: choosing some takes longer. Log joints that a thread keeps at most.
+MANY_PIXELS, _MOST_KEPT = 1 << 20, 48
 TYPES = {"uint16": "unsigned short", "float32": "float", "float64": "double"}
 
 
@@ -62,6 +65,9 @@ def summarise_on_device(
     Numbers become physical by scale and offset; coefficients (realisation, 3, feature) correct them in each
     realisation, as in :meth:`ClassDensities.summarise`. Planes (realisation, feature, pixel) are realisations
     themselves. CuPy arrays and torch tensors in, the same kind out.
+
+    Of a million pixels and more, where one smooth effect makes the realisations, log joints in most of them are
+    interpolated; pixels for which this changes probabilities by more than rounding may are read in all.
     """
     import cupy
 
@@ -186,6 +192,30 @@ def check_cuda() -> None:
         raise ValueError(
             "--device cuda found no GPU of NVIDIA on this machine, or no driver; leave out --device"
         )
+    try:
+        cupy.empty(1)
+        cupy.cuda.Stream(non_blocking=True)
+    except _memory_errors() as problem:
+        raise _too_little_memory(problem) from None
+
+
+def _memory_errors() -> tuple[type[Exception], ...]:
+    """Errors that a GPU whose memory is short may raise: CuPy's own, and that of the driver."""
+    import cupy
+
+    return cupy.cuda.memory.OutOfMemoryError, cupy.cuda.runtime.CUDARuntimeError
+
+
+def _too_little_memory(problem: Exception) -> Exception:
+    """The one line that a GPU without memory gets; other errors of the driver stay as they are."""
+    import cupy
+
+    if not isinstance(problem, cupy.cuda.memory.OutOfMemoryError) and "Memory" not in str(problem):
+        return problem
+    return ValueError(
+        f"--device cuda: the free memory of the GPU does not suffice for {_FEWEST} pixels; "
+        "close what else uses it, or leave out --device"
+    )
 
 
 def layers_on_host(
@@ -218,13 +248,13 @@ def in_memory(work: Callable[[slice], list[Any]], n: int, size: int) -> list[lis
         while start < n:
             try:
                 found.append(work(slice(start, min(start + size, n))))
-            except cupy.cuda.memory.OutOfMemoryError:
+            except _memory_errors() as problem:
+                error = _too_little_memory(problem)
+                if error is problem:
+                    raise
                 cupy.get_default_memory_pool().free_all_blocks()
                 if size <= _FEWEST:
-                    raise ValueError(
-                        f"--device cuda: the free memory of the GPU does not suffice for {_FEWEST} pixels; "
-                        "close what else uses it, or leave out --device"
-                    ) from None
+                    raise error from None
                 size = max(size // 2, _FEWEST)
                 continue
             start += size
@@ -257,13 +287,19 @@ class _Problem:
     def summarise(self, out: Any, best: Any, samples: Any) -> Any:
         """Write all layers to ``out`` and ``best``, or probabilities to ``samples``; flags of the pixels.
 
-        In single precision, and again in double where that does not suffice.
+        In single precision, and again in double where that does not suffice. Many pixels are read in few
+        worlds, where the others follow from these, and again in all where that does not suffice.
         """
         import cupy
 
         single = self.source.dtype != np.float64
         flags = cupy.empty(self.count, np.uint8)
-        self._summarise(None, single, out, best, samples, flags)
+        few, chosen = self._few_worlds() if single and samples is None else None, None
+        if few is not None:
+            self._interpolate(few, out, best, flags)
+            chosen = cupy.flatnonzero(flags & 1)
+        if few is None or len(chosen):
+            self._summarise(chosen, single, out, best, samples, flags)
         if single:
             chosen = cupy.flatnonzero(flags & 1)
             if len(chosen):
@@ -272,6 +308,40 @@ class _Problem:
                 if again is not None:
                     samples[chosen] = again[chosen]
         return flags
+
+    def _few_worlds(self) -> FewWorlds | None:
+        """Worlds that the others follow from, where that is worth it and can be."""
+        if self.coefficients is None or self.count < MANY_PIXELS or self.densities.between is not None:
+            return None
+        few = few_worlds(self.densities, self.pairs, np.asarray(self.coefficients, np.float64))
+        if few is None or few.weights.shape[1] * self.densities.n_components > _MOST_KEPT:
+            return None
+        return few if self._shared_of(few) <= SHARED_BYTES else None
+
+    def _shared_of(self, few: FewWorlds) -> int:
+        """Bytes of shared memory that a block needs for few worlds."""
+        given = _Given.of(self.densities, True, self._rounded)
+        K, p, nodes = self.densities.n_components, self.densities.n_features, few.weights.shape[1]
+        whole = (len(few.weights) + 1) * -(-nodes // 4) * 4 + (nodes + 1) * given.records[0].size
+        whole += nodes * K * given.shared_tail + -(-(nodes + 1) * 3 * p // 4) * 4
+        return 4 * (whole + 2 * (nodes + 1) * K * THREADS)
+
+    def _interpolate(self, few: FewWorlds, out: Any, best: Any, flags: Any) -> None:
+        """Write all layers from few worlds."""
+        import cupy
+
+        given, some = _Given.of(self.densities, True, self._rounded), replace(self, pairs=few.pairs)
+        nodes = few.weights.shape[1]
+        weights = np.vstack([few.weights, few.weights.sum(axis=0)])
+        weights = np.ascontiguousarray(np.pad(weights, [(0, 0), (0, -nodes % 4)]), np.float32)
+        growth = np.abs(few.weights).sum(axis=1).max()
+        arguments = (
+            np.int64(self.count), given.records[some._worlds], given.tails[some._worlds],
+            cupy.asarray(weights), np.int32(len(few.weights)), np.int32(few.check), np.float32(growth),
+            *some._tables(given), given.bounds, out, best, flags,
+        )  # fmt: skip
+        kernel = self._kernel("interpolate", True, True, nodes=nodes)
+        some._launch(kernel, given, arguments, None, self._shared_of(few), 1)
 
     def _summarise(self, chosen: Any, single: bool, out: Any, best: Any, samples: Any, flags: Any) -> None:
         layers = out is not None
@@ -362,7 +432,15 @@ class _Problem:
         kernel.max_dynamic_shared_size_bytes = shared
         kernel((blocks,), (THREADS,), filled, shared_mem=shared)
 
-    def _kernel(self, name: str, single: bool, layers: bool, temperature: float | None = None) -> Any:
+    def _kernel(
+        self,
+        name: str,
+        single: bool,
+        layers: bool,
+        temperature: float | None = None,
+        *,
+        nodes: int = 0,
+    ) -> Any:
         """Compile for this problem; classes of several components have log odds over a temperature."""
         densities = self.densities
         temperature = densities.components.temperature if temperature is None else temperature
@@ -374,7 +452,8 @@ class _Problem:
             "APART": int(densities.typical is not None),
             "SINGLE": int(single),
             "IN": TYPES[str(self.source.dtype)],
-            "PX": PIXELS if single else 1,
+            "PX": PIXELS if single and not nodes else 1,
+            "NODES": nodes,
             "ADJACENT": int(self.strides[1] == 1),
             "ALL": int(layers),
         }
@@ -441,7 +520,8 @@ def _given(densities: FastClassDensities, single: bool, rounded: bool, device: i
     moved = densities.centre - near
     p, (W, K) = densities.n_features, densities.dof.shape
     far = np.abs(densities.location - densities.centre)
-    bound = densities.rounding_bound(far + np.abs(densities.location) if rounded else far)
+    # Scaling and correcting round several times.
+    bound = densities.rounding_bound(far + 2 * np.abs(densities.location) if rounded else far)
     weight = densities.log_weight - densities.log_weight.max(axis=1, keepdims=True)
     constants = np.stack([weight, densities.slope, 1.0 / densities.dof], -1)
     between = np.zeros((W, K, 0)) if densities.between is None else densities.between

@@ -3,8 +3,8 @@
 // classified and added up in registers. Compiled for one problem: P features, K components of C classes (OWNERS: the
 // class of each component, in ascending order), SHARPNESS one over the temperature where a class has several
 // components, COMMON whether all classes have one covariance, APART whether p-values are read from other densities,
-// REAL numbers, IN the type of the input, PX pixels a thread, ADJACENT whether the features of a pixel lie together.
-// class_densities.py has the formulas.
+// REAL numbers, IN the type of the input, PX pixels a thread, ADJACENT whether the features of a pixel lie together,
+// NODES worlds from which the others follow. class_densities.py has the formulas.
 //
 // The record of a component: the constants in the order of the enumeration; with COMMON, the squared distances of its
 // mean from all means; then for each row i of the whitening matrix -shift[i], W[i][0] ... W[i][i]. That of its
@@ -44,8 +44,21 @@ __device__ inline float power_of_two(float x) {
     return exp2f(x);
 #endif
 }
-__device__ inline float exponential(float x) { return power_of_two(x * 1.4426950408889634f); }
-__device__ inline float logarithm(float x) { return __log2f(x) * 0.6931471805599453f; }
+__device__ inline float log_two(float x) { // of 1 or more
+#ifdef __CUDA_ARCH__
+    float r;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+#else
+    return log2f(x);
+#endif
+}
+// Logarithms of probabilities are in bits, of which PER_NAT make a nat.
+#define PER_NAT 1.4426950408889634f
+__device__ inline float power(float x) { return power_of_two(x); }
+__device__ inline float log_of_power(float x) { return log_two(x); }
+__device__ inline float exponential(float x) { return power_of_two(x * PER_NAT); }
+__device__ inline float logarithm(float x) { return log_two(x) * (1 / PER_NAT); }
 __device__ inline float log_one_plus(float u) {
     // artanh below 1, where the relative error counts, by the polynomial of least error; the logarithm above.
     float s = u * inverse(u + 2.0f), s2 = s * s, y = 0.26867553f;
@@ -58,6 +71,9 @@ __device__ inline float log_one_plus(float u) {
 #else
 struct __align__(16) Four { double v[4]; };
 __device__ inline double inverse(double x) { return 1.0 / x; }
+#define PER_NAT 1.0
+__device__ inline double power(double x) { return exp(x); }
+__device__ inline double log_of_power(double x) { return log(x); }
 __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 __device__ inline double log_one_plus(double u) { return log1p(u); }
@@ -105,7 +121,7 @@ __device__ inline REAL p_value(REAL q, const REAL *tail, const float *table, con
 struct Totals {
     REAL probability[C];
 #if ALL
-    REAL inner, model, typicality, nearest[K];
+    REAL inner, model, typicality, nearest[K]; // the first two over PER_NAT are in nats
     int component; // of which the p-value is read
 #endif
 };
@@ -154,30 +170,54 @@ __device__ inline REAL information_of_pairs(const REAL *world, const REAL (&q)[K
 }
 #endif
 
-// Add the scores of one world for one pixel, whose most probable class in it is `best`; returns a bound of what
-// single precision does to its probabilities.
-__device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total, int &best) {
-    constexpr int owner[K] = OWNERS;
-    REAL joint[K], share[K], u[K], v[K], t[C], e[C], top = 0, sum = 0, error = 0;
+// What squared distances q to the components say in one world: log joints in the units that `add` takes, variances of
+// their logarithms, and bounds of what single precision does to them.
+#define UNIT (C == K ? REAL(PER_NAT) : REAL(1))
+struct Scores {
+    const REAL *world;
+    const REAL (&q)[K];
+    REAL u[K], v[K];
+    __device__ inline Scores(const REAL *world, const REAL (&q)[K]) : world(world), q(q) {
 #pragma unroll
-    for (int k = 0; k < K; k++) {
-        const REAL *c = world + k * RECORD;
-        u[k] = q[k] * c[INVERSE_DOF];
-        v[k] = log_one_plus(u[k]);
-        joint[k] = c[LOG_WEIGHT] - c[SLOPE] * v[k];
+        for (int k = 0; k < K; k++) {
+            u[k] = q[k] * world[k * RECORD + INVERSE_DOF];
+            v[k] = log_one_plus(u[k]);
+        }
     }
+    __device__ inline REAL joint(int k) const {
+        const REAL *c = world + k * RECORD;
+        return (c[LOG_WEIGHT] - c[SLOPE] * v[k]) * UNIT;
+    }
+    __device__ inline REAL bound(int k) const {
+        return world[k * RECORD + FIXED] + world[k * RECORD + GROWING] * q[k];
+    }
+    __device__ inline REAL variance(int k) const {
+        const REAL *c = world + k * RECORD;
+        return c[CONSTANT] + c[GROWTH] * v[k] - c[PULL] * (u[k] * inverse(1 + u[k]));
+    }
+};
+
+// Add the scores of one world for one pixel, whose most probable class in it is `best`; returns a bound of the error
+// of its probabilities.
+template <typename S> __device__ inline REAL add(const S &scores, Totals &total, int &best) {
+    constexpr int owner[K] = OWNERS;
+    REAL joint[K], share[K], t[C], e[C], top = 0, sum = 0, error = 0;
+#pragma unroll
+    for (int k = 0; k < K; k++) joint[k] = scores.joint(k);
     log_odds_of_classes(joint, t, share);
     best = 0;
 #pragma unroll
-    for (int c = 0; c < C; c++)
+    for (int c = 0; c < C; c++) {
+        if (C != K) t[c] *= REAL(PER_NAT);
         if (c == 0 || t[c] > top) {
             top = t[c];
             best = c;
         }
+    }
 #pragma unroll
     for (int c = 0; c < C; c++) {
         t[c] -= top;
-        e[c] = exponential(t[c]);
+        e[c] = power(t[c]);
         sum += e[c];
     }
     REAL part = inverse(sum);
@@ -188,29 +228,25 @@ __device__ inline REAL add(const REAL *world, const REAL (&q)[K], Totals &total,
     }
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        const REAL *c = world + k * RECORD;
         REAL r = share[k] * REAL(SHARPNESS), both = (e[owner[k]] - e[owner[k]] * e[owner[k]]) * r;
-        error += both * (c[FIXED] + c[GROWING] * q[k]);
+        error += both * scores.bound(k);
     }
 #if ALL
-    REAL inner = logarithm(sum), information = 0;
+    REAL inner = log_of_power(sum), information = 0;
 #pragma unroll
     for (int c = 0; c < C; c++) inner -= e[c] * t[c];
 #if COMMON
-    information = information_of_pairs(world, q, e);
+    information = information_of_pairs(scores.world, scores.q, e);
 #else
 #pragma unroll
     for (int k = 0; k < K; k++) {
-        const REAL *c = world + k * RECORD;
         REAL r = share[k] * REAL(SHARPNESS), both = (e[owner[k]] - e[owner[k]] * e[owner[k]]) * r;
-        information += both * r * (c[CONSTANT] + c[GROWTH] * v[k] - c[PULL] * (u[k] * inverse(1 + u[k])));
+        information += both * r * scores.variance(k);
     }
 #endif
     total.inner += inner;
     REAL h = max(inner, REAL(SINGLE ? 1e-30 : 1e-300));
-    total.model += h * (1 - exponential(-REAL(0.5) * information * inverse(h)));
-#pragma unroll
-    for (int k = 0; k < K; k++) total.nearest[k] = min(total.nearest[k], q[k]);
+    total.model += h * (1 - power(information * REAL(-0.5 * PER_NAT * PER_NAT) * inverse(h)));
 #endif
     return error;
 }
@@ -227,6 +263,24 @@ __device__ inline int nearest_of(const REAL (&q)[K]) {
             found = k;
         }
     return found;
+}
+
+// p-value for component k of a pixel x at squared distances q, by the tails and the rows of tables of a world.
+__device__ inline REAL p_value_of(int k, const REAL (&x)[P], const REAL (&q)[K], const REAL *tails, long row,
+                                  const float *table, const float *table_scale, int steps) {
+    const REAL *tail = tails + k * TAIL_SHARED;
+    REAL far[1];
+#if APART
+    REAL one[1][P];
+#pragma unroll
+    for (int j = 0; j < P; j++) one[0][j] = x[j];
+    distance<1>(tail + TAIL_ROWS, one, far);
+#else
+    far[0] = q[0];
+#pragma unroll
+    for (int l = 1; l < K; l++) far[0] = k == l ? q[l] : far[0];
+#endif
+    return p_value(far[0], tail, table + (row + k) * steps, table_scale + row + k, steps);
 }
 
 // Whether another component may have a larger p-value. Its densities are near those of the log joints: by the root of
@@ -261,9 +315,10 @@ __device__ inline void conclude(const Totals &total, int worlds, const unsigned 
             second = p;
         }
     }
+#pragma unroll 8
     for (int r = 0; r < worlds; r++) agree += best_of_worlds[r * n + at] == best;
-    REAL measurement = max(entropy - total.inner * share, REAL(0));
-    REAL model = min(total.model * share, max(entropy - measurement, REAL(0)));
+    REAL measurement = max(entropy - total.inner * (share / REAL(PER_NAT)), REAL(0));
+    REAL model = min(total.model * (share / REAL(PER_NAT)), max(entropy - measurement, REAL(0)));
     REAL rows[7] = {entropy, measurement, model, max(entropy - measurement - model, REAL(0)), first - second,
                     total.typicality * share, 1 - agree * share};
 #pragma unroll
@@ -376,25 +431,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                 for (int a = 0; a < PX; a++) {
                     int chosen_class;
-                    error[a] += add(world, q[a], totals[a], chosen_class);
+                    error[a] += add(Scores(world, q[a]), totals[a], chosen_class);
 #if ALL
+#pragma unroll
+                    for (int l = 0; l < K; l++) totals[a].nearest[l] = min(totals[a].nearest[l], q[a][l]);
                     best[long(begin + r) * n + at[a]] = chosen_class;
                     if (begin + r == 0) totals[a].component = nearest_of(q[a]);
-                    int k = totals[a].component;
-                    const REAL *tail = shared_tails + (r * K + k) * TAIL_SHARED;
-                    REAL far[1];
-#if APART
-                    REAL one[1][P];
-#pragma unroll
-                    for (int j = 0; j < P; j++) one[0][j] = x[a][j];
-                    distance<1>(tail + TAIL_ROWS, one, far);
-#else
-                    far[0] = q[a][0];
-#pragma unroll
-                    for (int l = 1; l < K; l++) far[0] = k == l ? q[a][l] : far[0];
-#endif
-                    long row = long(begin + r) * K + k;
-                    totals[a].typicality += p_value(far[0], tail, table + row * steps, table_scale + row, steps);
+                    totals[a].typicality +=
+                        p_value_of(totals[a].component, x[a], q[a], shared_tails + r * K * TAIL_SHARED,
+                                   long(begin + r) * K, table, table_scale, steps);
 #endif
                 }
             }
@@ -416,6 +461,155 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
     }
 }
+
+#if NODES
+// As `summarise`, where one smooth effect makes the worlds of corrected pixels. Records and corrections are those of
+// NODES worlds, from which log joints and their variances in all worlds follow by `weights`, (world + 1, node), whose
+// last row is their sum; and of the world `check`, where what follows is compared: elsewhere it may be off SAFETY times
+// as far. Roundings grow by `growth`.
+#define WEIGHTS FOURS(NODES)
+#define SAFETY REAL(8)
+#define PLACE(a, s, k) (((a * (NODES + 1) + s) * K + k) * blockDim.x + threadIdx.x)
+struct Followed {
+    REAL joints[K], variances[K];
+    const REAL (&bounds)[K];
+    __device__ inline REAL joint(int k) const { return joints[k]; }
+    __device__ inline REAL bound(int k) const { return bounds[k]; }
+    __device__ inline REAL variance(int k) const { return variances[k]; }
+};
+
+__device__ inline void weigh(const REAL *weights, const REAL (&nodes)[NODES][K], REAL (&found)[K]) {
+    REAL w[WEIGHTS];
+#pragma unroll
+    for (int s = 0; s < WEIGHTS; s += 4) {
+        Four four = *reinterpret_cast<const Four *>(weights + s);
+#pragma unroll
+        for (int i = 0; i < 4; i++) w[s + i] = four.v[i];
+    }
+#pragma unroll
+    for (int k = 0; k < K; k++) {
+        found[k] = w[0] * nodes[0][k];
+#pragma unroll
+        for (int s = 1; s < NODES; s++) found[k] += w[s] * nodes[s][k];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    interpolate(SOURCE, const long n, const REAL *records, const REAL *tails, const REAL *weights, const int worlds,
+                const int check, const REAL growth, const float *table, const float *table_scale, const int steps,
+                const REAL *bounds, float *out, unsigned char *best, unsigned char *flags) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const Source source = MAKE_SOURCE;
+    REAL *of_worlds = reinterpret_cast<REAL *>(memory), *shared = of_worlds + (worlds + 1) * WEIGHTS;
+    REAL *shared_tails = shared + (NODES + 1) * K * RECORD, *corrections = shared_tails + NODES * K * TAIL_SHARED;
+    REAL *joints = corrections + FOURS((NODES + 1) * 3 * P), *variances = joints + PX * (NODES + 1) * K * blockDim.x;
+    copy(weights, 0, worlds + 1, WEIGHTS, WEIGHTS, of_worlds);
+    copy(records, 0, NODES + 1, K * RECORD, K * RECORD, shared);
+    copy(tails, 0, NODES * K, TAIL_RECORD, TAIL_SHARED, shared_tails);
+    copy(source.coefficients, 0, NODES + 1, 3 * P, 3 * P, corrections);
+    __syncthreads();
+    const REAL *sum = of_worlds + worlds * WEIGHTS;
+    const long step = long(gridDim.x) * blockDim.x * PX;
+    REAL centre[P];
+#pragma unroll
+    for (int j = 0; j < P; j++) centre[j] = source.features[2 * P + j];
+    for (long first = long(blockIdx.x) * blockDim.x * PX; first < n; first += step) {
+        REAL bound[PX][K] = {}, error[PX] = {};
+        Totals totals[PX] = {};
+        long at[PX];
+        {
+            REAL raw[PX][P], furthest[PX][K] = {};
+#pragma unroll
+            for (int a = 0; a < PX; a++) {
+                at[a] = min(first + a * long(blockDim.x) + threadIdx.x, n - 1);
+                read(source, at[a], 0, raw[a]);
+#pragma unroll
+                for (int k = 0; k < K; k++) totals[a].nearest[k] = LARGEST;
+            }
+#pragma unroll 1
+            for (int s = 0; s <= NODES; s++) {
+                const REAL *world = shared + s * K * RECORD;
+                REAL x[PX][P], q[PX][K];
+#pragma unroll
+                for (int a = 0; a < PX; a++) correct(raw[a], corrections + s * 3 * P, centre, x[a]);
+#pragma unroll
+                for (int k = 0; k < K; k++) {
+                    REAL far[PX];
+                    distance<PX>(world + k * RECORD + ROWS, x, far);
+#pragma unroll
+                    for (int a = 0; a < PX; a++) q[a][k] = far[a];
+                }
+#pragma unroll
+                for (int a = 0; a < PX; a++) {
+                    Scores scores(world, q[a]);
+#pragma unroll
+                    for (int k = 0; k < K; k++) {
+                        joints[PLACE(a, s, k)] = scores.joint(k);
+                        variances[PLACE(a, s, k)] = scores.variance(k);
+                        bound[a][k] = max(bound[a][k], scores.bound(k));
+                        totals[a].nearest[k] = min(totals[a].nearest[k], q[a][k]);
+                        furthest[a][k] = max(furthest[a][k], q[a][k]);
+                    }
+                    if (s == 0) totals[a].component = nearest_of(q[a]);
+                    if (s < NODES)
+                        totals[a].typicality +=
+                            sum[s] * p_value_of(totals[a].component, x[a], q[a], shared_tails + s * K * TAIL_SHARED,
+                                                long(s) * K, table, table_scale, steps);
+                }
+            }
+            // Between nodes a distance may be less than at any of them.
+#pragma unroll
+            for (int a = 0; a < PX; a++)
+#pragma unroll
+                for (int k = 0; k < K; k++)
+                    totals[a].nearest[k] -= (furthest[a][k] - totals[a].nearest[k]) * REAL(0.125);
+        }
+        REAL joint[PX][NODES][K], variance[PX][NODES][K];
+#pragma unroll
+        for (int a = 0; a < PX; a++) {
+            REAL found[K], wrong = 0, top = 0;
+#pragma unroll
+            for (int s = 0; s < NODES; s++)
+#pragma unroll
+                for (int k = 0; k < K; k++) {
+                    joint[a][s][k] = joints[PLACE(a, s, k)];
+                    variance[a][s][k] = variances[PLACE(a, s, k)];
+                }
+            weigh(of_worlds + check * WEIGHTS, joint[a], found);
+#pragma unroll
+            for (int k = 0; k < K; k++) {
+                REAL exact = joints[PLACE(a, NODES, k)];
+                found[k] -= exact;
+                if (k == 0 || exact > top) top = exact, wrong = found[k];
+            }
+            // An error that all log joints share changes nothing.
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                bound[a][k] = growth * bound[a][k] + SAFETY * fabs(found[k] - wrong) / UNIT;
+        }
+        for (int r = 0; r < worlds; r++)
+#pragma unroll
+            for (int a = 0; a < PX; a++) {
+                int chosen_class;
+                Followed followed = {{}, {}, bound[a]};
+                weigh(of_worlds + r * WEIGHTS, joint[a], followed.joints);
+                weigh(of_worlds + r * WEIGHTS, variance[a], followed.variances);
+                error[a] += add(followed, totals[a], chosen_class);
+                best[long(r) * n + at[a]] = chosen_class;
+            }
+#pragma unroll
+        for (int a = 0; a < PX; a++)
+            if (first + a * long(blockDim.x) + threadIdx.x < n) {
+                int flag = !(error[a] < REAL(TOLERANCE) * worlds) ? 1 : 0;
+                conclude(totals[a], worlds, best, out, n, at[a]);
+                if (other_may_be_nearer(totals[a], totals[a].typicality / worlds, bounds, tails, table, table_scale,
+                                        steps))
+                    flag |= 2;
+                flags[at[a]] = flag;
+            }
+    }
+}
+#endif
 
 // p-values of the classes, means over worlds: to `out` (pixel, class), or the largest to `largest` (pixel,).
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -504,8 +698,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 if (counts[begin + r] != 0) {
                     Totals one = {};
                     int best;
-                    add(world, q, one, best);
-                    model += counts[begin + r] * one.model;
+                    add(Scores(world, q), one, best);
+                    model += counts[begin + r] * one.model / REAL(PER_NAT);
                 }
                 if (first + threadIdx.x < count)
 #pragma unroll

@@ -134,7 +134,7 @@ class PoolSummariser(PlaneReader):
         nodes = self.nodes_on_device(given)
         parts = in_memory(work, n, pool.block(R))
         each, worlds, typicality = (np.concatenate(one, axis=-1) for one in zip(*parts, strict=True))
-        probability, layers, disagreement = each[:-6], each[-6:-1], each[-1]
+        probability, layers, disagreement = each[:-6], each[-6:-1], each[-1].astype(np.float64)
         best = probability.argmax(axis=0).astype(np.uint8)
         return PixelSummary(probability, np.vstack([layers, typicality]), disagreement, worlds, best)
 

@@ -321,7 +321,8 @@ class Summariser(PlaneReader):
             probability = self._spread_rows(probability)
         parts = (found.total, found.measurement, found.model, found.overlap, found.margin, found.typicality)
         best = probability.argmax(axis=0).astype(np.uint8)
-        return PixelSummary(probability, np.stack(parts), found.disagreement, worlds, best)
+        disagreement = found.disagreement.astype(np.float64)
+        return PixelSummary(probability, np.stack(parts), disagreement, worlds, best)
 
     def _densities_for_noise(
         self, given: Planes, used: Features
