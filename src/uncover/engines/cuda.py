@@ -24,7 +24,7 @@ TOLERANCE = 2e-5
 THREADS, PIXELS, SHARED_BYTES = 128, 2, 74 * 1024
 # Pixels of a block at least, where memory is short.
 _FEWEST = 1024
-# Fewer pixels than this are read in all worlds: choosing some takes longer. Log joints that a thread keeps at most.
+# Fewer pixels than this are read in all worlds: choosing some takes longer. Log joints of a thread at most.
 MANY_PIXELS, _MOST_KEPT = 1 << 20, 48
 TYPES = {"uint16": "unsigned short", "float32": "float", "float64": "double"}
 
@@ -66,8 +66,8 @@ def summarise_on_device(
     realisation, as in :meth:`ClassDensities.summarise`. Planes (realisation, feature, pixel) are realisations
     themselves. CuPy arrays and torch tensors in, the same kind out.
 
-    Of a million pixels and more, where one smooth effect makes the realisations, log joints in most of them are
-    interpolated; pixels for which this changes probabilities by more than rounding may are read in all.
+    Of a million pixels and more, where one smooth effect makes the realisations, log joints in most of them
+    are interpolated; pixels for which that changes probabilities more than rounding may are read in all.
     """
     import cupy
 
@@ -294,12 +294,14 @@ class _Problem:
 
         single = self.source.dtype != np.float64
         flags = cupy.empty(self.count, np.uint8)
-        few, chosen = self._few_worlds() if single and samples is None else None, None
-        if few is not None:
+        few = self._few_worlds() if single and samples is None else None
+        if few is None:
+            self._summarise(None, single, out, best, samples, flags)
+        else:
             self._interpolate(few, out, best, flags)
             chosen = cupy.flatnonzero(flags & 1)
-        if few is None or len(chosen):
-            self._summarise(chosen, single, out, best, samples, flags)
+            if len(chosen):
+                self._summarise(chosen, True, out, best, None, flags)
         if single:
             chosen = cupy.flatnonzero(flags & 1)
             if len(chosen):

@@ -561,8 +561,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int a = 0; a < PX; a++)
 #pragma unroll
-                for (int k = 0; k < K; k++)
-                    totals[a].nearest[k] -= (furthest[a][k] - totals[a].nearest[k]) * REAL(0.125);
+                for (int k = 0; k < K; k++) {
+                    REAL least = totals[a].nearest[k];
+                    totals[a].nearest[k] = max(least - (furthest[a][k] - least) * REAL(0.125), REAL(0));
+                }
         }
         REAL joint[PX][NODES][K], variance[PX][NODES][K];
 #pragma unroll
