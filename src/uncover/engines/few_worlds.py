@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
 from scipy.special import gammaincc
 
 from uncover.bayes.class_densities import ClassDensities, Pairs, softmax
@@ -45,6 +44,8 @@ def few_worlds(densities: ClassDensities, pairs: Pairs, coefficients: Array) -> 
 
 @lru_cache(maxsize=32)
 def _few_worlds(densities: ClassDensities, *given: bytes) -> FewWorlds | None:
+    from scipy.linalg import qr
+
     pairs = Pairs(*(np.frombuffer(each, np.int64) for each in given[:2]))
     coefficients = np.frombuffer(given[2]).reshape(-1, 3, densities.n_features)
     joint, variance, p_values = _said(densities, pairs, coefficients)
