@@ -167,12 +167,13 @@ def test_a_file_is_opened_once_for_each_reader(whole, monkeypatch):
     assert failed.closed  # what an error came from is not used again
 
 
-def test_few_files_stay_open(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("uncover.raster.tiles.SPARE_FILES", 2)
-    cache, seen = TileCache(10**9), []
+def test_few_files_stay_open(whole, tmp_path):
+    cache, seen = TileCache(10**9, spare=2), []
     for number in range(4):
         path = tmp_path / f"{number}.jp2"
         path.write_bytes(whole.read_bytes())
         with cache.opened(str(path)) as dataset:
             seen.append(dataset)
     assert [dataset.closed for dataset in seen] == [True, True, False, False]
+    cache.close()
+    assert all(dataset.closed for dataset in seen)

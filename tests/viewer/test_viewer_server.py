@@ -37,7 +37,7 @@ from uncover.raster.tiles import ArrayPlanes, describe
 from uncover.viewer import open_maps, view
 from uncover.viewer.areas import areas_of
 from uncover.viewer.export import export_page, places_by_degrees
-from uncover.viewer.planes import SIDE, OpenFiles, ThinnedPlane, level_shape, levels_of, plane_of
+from uncover.viewer.planes import SIDE, ThinnedPlane, level_shape, levels_of, open_files, plane_of
 from uncover.viewer.server import Maps, Server, static_file
 from uncover.viewer.viewed import ViewedMap
 
@@ -130,7 +130,7 @@ def test_overviews_are_those_of_the_file_and_all_else_is_thinned_alike(tmp_path)
     rasterio.shutil.copy(
         plain, cog, driver="COG", **cog_options(Layer("total", ("total",), "uint16", 65535, 1e-4))
     )
-    files = OpenFiles()
+    files = open_files()
     stored = [StoredLayer(describe(path).bands(1), "uint16", 65535, 1e-4) for path in (plain, cog)]
     thinned, of_file = (plane_of(layer, files) for layer in stored)
     assert isinstance(thinned, ThinnedPlane) and not isinstance(of_file, ThinnedPlane)
@@ -393,7 +393,7 @@ def test_large_outlines_are_answered_from_overviews_alike():
             ArrayPlanes(np.rint(p * 1e4).astype(np.uint16), grid), "uint16", 65535, 1e-4
         ),
     }
-    product, files = MapProduct("made", layers, ("a", "b"), (1, 2)), OpenFiles()
+    product, files = MapProduct("made", layers, ("a", "b"), (1, 2)), open_files()
     planes = {name: plane_of(layer, files) for name, layer in layers.items()}
     found = areas_of(product, planes, [(0, 0), (0, 2176), (2176, 2176), (2176, 0)])
     assert found["step"] == 2 and found["unit"] == "pixels" and found["pixels"] == found["area"] == 2176**2

@@ -134,9 +134,9 @@ class Squares:
         return np.asarray(near[0][:, None] & near[1])
 
 
-def default_buffer(codes: NDArray[np.uint8], grid: Grid, block: float, part: float) -> float:
-    """Autocorrelation length of labels in metres, but at most a part of a block's side."""
-    return min(autocorrelation_length(codes, pixel_metres(grid)), part * block)
+def default_buffer(codes: NDArray[np.uint8], grid: Grid, block: float) -> float:
+    """Autocorrelation length of labels in metres, but at most half a block."""
+    return min(autocorrelation_length(codes, pixel_metres(grid)), 0.5 * block)
 
 
 #: Autocorrelation lengths in the range of autocorrelation: e^-3 is 5 %, from which on pixels count as

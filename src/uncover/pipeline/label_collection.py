@@ -217,7 +217,7 @@ def buffer_between(labels: Labels, how: HoldOut) -> float:
     """Metres between training and test labels: what is asked for, or the default."""
     if how.buffer is not None or how.by != "block":
         return how.buffer or 0.0
-    return default_buffer(labels.codes, labels.grid, how.block, part=0.5)
+    return default_buffer(labels.codes, labels.grid, how.block)
 
 
 def _check_counts(sources: Sequence[LabelSource], sure: Sequence[RasterBand]) -> None:

@@ -126,7 +126,7 @@ def _alike(product: MapProduct, block: float) -> float:
     """Autocorrelation length of the map's classes in its middle, in metres; at most half a block."""
     grid, cache = product.grid, TileCache()
     codes = (product.class_numbers(grid.middle(_LOOKED_AT), cache) + 1).astype(np.uint8)
-    return default_buffer(codes, grid, block, part=0.5)
+    return default_buffer(codes, grid, block)
 
 
 @dataclass(frozen=True)

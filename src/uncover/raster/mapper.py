@@ -451,22 +451,16 @@ class Mapper:
         return regressors(getattr(source, "effect_scores", {}))
 
     def _unknown(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> UnknownOdds:
-        return self.summariser.unknown(
-            pixels.planes,
-            coefficients=pixels.coefficients,
-            noise=pixels.noise,
-            systematic=self.observed.systematic,
-            features=features,
-        )
+        return self.summariser.unknown(pixels.planes, **self._known_of(pixels, features))
 
     def _summarise(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> PixelSummary:
-        return self.summariser.summarise(
-            pixels.planes,
-            coefficients=pixels.coefficients,
-            noise=pixels.noise,
-            systematic=self.observed.systematic,
-            features=features,
-        )
+        return self.summariser.summarise(pixels.planes, **self._known_of(pixels, features))
+
+    def _known_of(self, pixels: Pixels, features: NDArray[np.bool_] | None) -> dict[str, Any]:
+        """What is known of the errors of pixels, and the features that they have."""
+        systematic = self.observed.systematic
+        how = {"coefficients": pixels.coefficients, "noise": pixels.noise}
+        return {**how, "systematic": systematic, "features": features}
 
 
 def spread_windows(grid: Grid) -> list[Window]:

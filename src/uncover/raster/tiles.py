@@ -63,20 +63,20 @@ class TileCache:
     10, 20 and 60 m): without it most tiles would be decoded several times.
     """
 
-    def __init__(self, capacity: int | None = None) -> None:
-        self.capacity = CACHE_BYTES if capacity is None else capacity
+    def __init__(self, capacity: int | None = None, spare: int = SPARE_FILES) -> None:
+        self.capacity, self.spare = CACHE_BYTES if capacity is None else capacity, spare
         self._tiles: OrderedDict[object, Future[Array]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
-        self._spare: list[tuple[str, Any]] = []  # open files that nobody reads now
+        self._spare: list[tuple[tuple[str, int], Any]] = []  # open files that nobody reads now
 
     @property
     def nbytes(self) -> int:
         """Bytes of all tiles in it."""
         return self._bytes
 
-    def __reduce__(self) -> tuple[type[TileCache], tuple[int]]:
-        return TileCache, (self.capacity,)
+    def __reduce__(self) -> tuple[type[TileCache], tuple[int, int]]:
+        return TileCache, (self.capacity, self.spare)
 
     def get(self, key: object, load: Callable[[], Array]) -> Array:
         """The tile of that key, loaded by the first who asks; others wait for it.
@@ -108,22 +108,31 @@ class TileCache:
         return array
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[Any]:
-        """A raster for one reader at a time: opening it may take longer than decoding a tile."""
+    def opened(self, path: str, level: int = 0) -> Iterator[Any]:
+        """A raster for one reader at a time: opening it may take longer than decoding a tile.
+
+        At level 0 it has its full resolution, at others that of its overviews.
+        """
         with self._lock:
-            place = next((i for i, (name, _) in enumerate(self._spare) if name == path), None)
+            place = next((i for i, (key, _) in enumerate(self._spare) if key == (path, level)), None)
             spare = None if place is None else self._spare.pop(place)[1]
         with _gdal(path):
-            dataset = _open(path) if spare is None else spare
+            dataset = _open(path, level) if spare is None else spare
             try:
                 yield dataset
             except BaseException:
                 dataset.close()
                 raise
         with self._lock:
-            self._spare.append((path, dataset))
-            too_many = self._spare[:-SPARE_FILES]
-            del self._spare[:-SPARE_FILES]
+            self._spare.append(((path, level), dataset))
+        self.close(self.spare)
+
+    def close(self, kept: int = 0) -> None:
+        """Close the open files that nobody reads now, but for some."""
+        with self._lock:
+            count = max(len(self._spare) - kept, 0)
+            too_many = self._spare[:count]
+            del self._spare[:count]
         for _, dataset in too_many:
             dataset.close()
 
@@ -283,14 +292,15 @@ def _gdal(path: str) -> Any:
     return rasterio.Env(**GDAL_OPTIONS, **(remote.gdal_settings() if remote.is_address(path) else {}))
 
 
-def _open(path: str) -> Any:
+def _open(path: str, level: int = 0) -> Any:
     import rasterio
     from rasterio.errors import RasterioError
 
     opened(path)
     with no_place_needed():
         try:
-            dataset = rasterio.open(as_vrt(path) if is_npy(path) else remote.gdal_name(path))
+            name = as_vrt(path) if is_npy(path) else remote.gdal_name(path)
+            dataset = rasterio.open(name, **({"overview_level": level - 1} if level else {}))
             for part in dataset.files if dataset.driver == "VRT" else ():
                 opened(part)
             return dataset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,20 +142,6 @@ def areas_figure(summary: Summary) -> Figure:
     drawn = (summary.names, summary.colours, *given)
     svg = _drawn(f"Areas of {_list(summary.names)}", area_intervals, *drawn)
     n = areas.worlds.shape[1]
-    header: tuple[str, ...] = (
-        "class",
-        f"mapped, {areas.unit}",
-        "share of the mapped area",
-        f"expected, {areas.unit}",
-    )
-    header += (f"standard uncertainty, {areas.unit}", "95 % interval") if areas.uncertainty else ()
-    header += (
-        ("sd over the worlds", "its Monte Carlo error", "lowest world", "highest world") if n > 1 else ()
-    )
-    header += (f"estimated, {areas.unit}", "interval") if estimated else ()
-    header += (f"true, {areas.unit}",) if true else ()
-    rows = tuple(_area_row(summary, k, estimated) for k in range(len(summary.names)))
-    rows += (_row_of_none(summary, len(header)),) if areas.none else ()
     words = "; ".join(
         f"{name} {_amount(areas.area[k])} {areas.unit} on the map"
         + (f" (sd over the worlds {_amount(areas.spread[k])})" if n > 1 else "")
@@ -163,7 +149,43 @@ def areas_figure(summary: Summary) -> Figure:
         for k, name in enumerate(summary.names)
     )
     reading = _areas_reading(n, None if evaluation is None else evaluation.facts["level"], bool(true))
-    return Figure("areas-figure", "Areas", svg, reading, words + ".", Table("Areas", header, rows))
+    return Figure("areas-figure", "Areas", svg, reading, words + ".", _areas_table(summary, estimated))
+
+
+def _areas_table(summary: Summary, estimated: Mapping[str, Mapping[str, float]]) -> Table:
+    """Areas of the classes, and of none of them: it has an expected area, and none that is counted."""
+    areas, u, unit = summary.areas, summary.areas.uncertainty, summary.areas.unit
+    columns: dict[str, Iterable[str]] = {
+        "class": summary.names,
+        f"mapped, {unit}": map(_amount, areas.area),
+        "share of the mapped area": [percent(float(share)) for share in areas.share],
+        f"expected, {unit}": map(_amount, areas.expected),
+    }
+    if u:
+        columns[f"standard uncertainty, {unit}"] = map(_amount, u["standard_uncertainty"])
+        columns["95 % interval"] = map(_between, u["lower"], u["upper"])
+    if areas.worlds.shape[1] > 1:
+        columns["sd over the worlds"] = map(_amount, areas.spread)
+        columns["its Monte Carlo error"] = map(_amount, areas.spread_error)
+        columns["lowest world"] = map(_amount, areas.worlds.min(axis=1))
+        columns["highest world"] = map(_amount, areas.worlds.max(axis=1))
+    if estimated:
+        found = [estimated.get(name) for name in summary.names]
+        columns[f"estimated, {unit}"] = ["–" if e is None else _amount(e["value"]) for e in found]
+        columns["interval"] = ["–" if e is None else _between(e["lower"], e["upper"]) for e in found]
+    if summary.true_areas:
+        columns[f"true, {unit}"] = [_amount(summary.true_areas[name]) for name in summary.names]
+    rows = list(zip(*columns.values(), strict=True))
+    if areas.none:
+        spread = areas.none.get(f"sd_over_worlds_{unit}")
+        none = {
+            "class": "none of the classes",
+            "share of the mapped area": percent(areas.none["share"]),
+            f"expected, {unit}": _amount(areas.none[f"expected_{unit}"]),
+            "sd over the worlds": "–" if spread is None else _amount(spread),
+        }
+        rows.append(tuple(none.get(name, "–") for name in columns))
+    return Table("Areas", tuple(columns), tuple(rows))
 
 
 def _areas_reading(worlds: int, level: float | None, true: bool) -> str:
@@ -263,47 +285,13 @@ def _varying(covariance: Any) -> Any:
     return inverse[:, None] * vectors[:, values > 1e-10]
 
 
-def _area_row(summary: Summary, k: int, estimated: dict[str, Any]) -> tuple[str, ...]:
-    areas, name = summary.areas, summary.names[k]
-    row: tuple[str, ...] = (name, _amount(areas.area[k]), percent(float(areas.share[k])))
-    row += (_amount(areas.expected[k]),)
-    if areas.uncertainty:
-        standard, low, high = (
-            areas.uncertainty[key][k] for key in ("standard_uncertainty", "lower", "upper")
-        )
-        row += _amount(standard), f"{_amount(low)} – {_amount(high)}"
-    if areas.worlds.shape[1] > 1:
-        worlds = areas.worlds[k]
-        row += tuple(_amount(v) for v in (areas.spread[k], areas.spread_error[k], worlds.min(), worlds.max()))
-    if estimated:
-        found = estimated.get(name)
-        row += ("–", "–") if found is None else (
-            _amount(found["value"]), f"{_amount(found['lower'])} – {_amount(found['upper'])}",
-        )  # fmt: skip
-    if summary.true_areas:
-        row += (_amount(summary.true_areas[name]),)
-    return row
-
-
-def _row_of_none(summary: Summary, columns: int) -> tuple[str, ...]:
-    """Row of pixels of none of the classes: it has an expected area, and none that is counted."""
-    areas = summary.areas
-    none = areas.none
-    row: tuple[str, ...] = (
-        "none of the classes",
-        "–",
-        percent(none["share"]),
-        _amount(none[f"expected_{areas.unit}"]),
-    )
-    spread = none.get(f"sd_over_worlds_{areas.unit}")
-    row += ("–", "–") if areas.uncertainty else ()
-    row += () if areas.worlds.shape[1] < 2 else ("–" if spread is None else _amount(spread),)
-    return row + ("–",) * (columns - len(row))
-
-
 def _amount(value: float) -> str:
     """A number of hectares or pixels with three digits or all whole ones."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _between(low: float, high: float) -> str:
+    return f"{_amount(low)} – {_amount(high)}"
 
 
 def _list(names: tuple[str, ...]) -> str:

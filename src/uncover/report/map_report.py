@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from uncover.pipeline.evaluation import StoredEvaluation
 from uncover.pipeline.file_kinds import check_apart
 from uncover.pipeline.map_facts import shares_in_words
 from uncover.progress import step
+from uncover.raster.fingerprints import sha256_of
 from uncover.report.figures import (
     area_parts_table,
     areas_figure,
@@ -480,9 +480,4 @@ def _hashes(contents: Contents) -> dict[str, str]:
     )
     files = [folder / name for name in names]
     files += [] if contents.labels is None else [Path(contents.labels)]
-    found = {}
-    for path in files:
-        if path.is_file():
-            with open(path, "rb") as file:
-                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {path.name: sha256_of(path) for path in files if path.is_file()}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -42,26 +43,10 @@ SMALLEST = 120
 BLOCK = 500.0
 THRESHOLDS = (0.001, 0.01, 0.05)
 FILE = "numbers.json"
+#: The truth without what was never trained, for `uncover evaluate --scheme`.
+_TRAINED_ONLY = "trained-classes.toml"
 #: Models by their names; the first makes the map of the report, the second is shown beside it.
 MODELS = ("recommended", "published")
-
-#: The truth without what was never trained, for `uncover evaluate --scheme`.
-TRAINED_ONLY = """\
-# IPCC categories to themselves, without wetlands: how good the map is where its classes are.
-name = "trained-classes"
-source = "lulucf"
-target = "lulucf"
-""" + "".join(
-    f'\n[[rules]]\nfrom = [{code}]\nto = {target}\nwhy = "{why}"\n'
-    for code, target, why in (
-        (1, '"forest"', "trained"),
-        (2, '"cropland"', "trained"),
-        (3, '"grassland"', "trained"),
-        (4, "0", "never trained"),
-        (5, '"settlements"', "trained"),
-        (6, "0", "never trained"),
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -203,10 +188,11 @@ class _Demo:
 
     def _evaluate(self, year: int, name: str, goals: dict[str, bool]) -> None:
         """Compare a map with the truth; a goal says whether classes that were never trained are left out."""
-        truth, table = self.scene.truth(year), self.folder / "trained-classes.toml"
+        truth, table = self.scene.truth(year), self.folder / _TRAINED_ONLY
+        text = resources.files("uncover.studies").joinpath(_TRAINED_ONLY).read_text("utf-8")
 
         def make(progress: Progress | None) -> None:
-            table.write_text(TRAINED_ONLY, "utf-8")
+            table.write_text(text, "utf-8")
             for goal, trained_only in goals.items():
                 chosen = pipeline.EvaluateOptions(scheme=str(table) if trained_only else None, block=BLOCK)
                 with warnings.catch_warnings():
@@ -215,7 +201,7 @@ class _Demo:
                     found = pipeline.evaluate_map(self.folder / name, truth, chosen, progress)
                 found.write(self.folder / goal)
 
-        self._do(f"evaluate {name}", [self.folder / name, truth], [*goals], make, table=TRAINED_ONLY)
+        self._do(f"evaluate {name}", [self.folder / name, truth], [*goals], make, table=text)
 
     def conclude(self) -> None:
         """Work out the numbers that matter, and say which evaluations are to be shown side by side."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from uncover.pipeline.map_product import StoredLayer, block_means
 from uncover.raster.errors import ReadError
 from uncover.raster.grid import Grid, Window
-from uncover.raster.tiles import GDAL_OPTIONS, BandFile, TileCache
+from uncover.raster.tiles import BandFile, TileCache
 
 #: Rows and columns of a tile: those of the tiles of the product's own files.
 SIDE = 512
@@ -57,73 +56,39 @@ def levels_of(grid: Grid) -> int:
     return z + 1
 
 
-class OpenFiles:
-    """Rasters and their overviews, open for one reader at a time each."""
-
-    def __init__(self) -> None:
-        self.cache = TileCache(_CACHE_BYTES)
-        self._spare: list[tuple[tuple[str, int], Any]] = []  # open files that nobody reads now
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def opened(self, path: str, z: int) -> Iterator[Any]:
-        """The file at level z: 0 is full resolution, others are its overviews."""
-        import rasterio
-        from rasterio.errors import RasterioError
-
-        with self._lock:
-            place = next((i for i, (key, _) in enumerate(self._spare) if key == (path, z)), None)
-            file = None if place is None else self._spare.pop(place)[1]
-        with rasterio.Env(**GDAL_OPTIONS):
-            try:
-                if file is None:
-                    file = rasterio.open(path, **({"overview_level": z - 1} if z else {}))
-                yield file
-            except RasterioError as error:
-                raise ReadError(
-                    f"{path} cannot be read, it is damaged or cut short; make the map again "
-                    f"({error.__cause__ or error})"
-                ) from error
-        with self._lock:
-            self._spare.append(((path, z), file))
-            surplus = self._spare[:-_SPARE_FILES]
-            del self._spare[:-_SPARE_FILES]
-        for _, each in surplus:
-            each.close()
-
-    def tile(self, path: str, z: int, window: Window) -> Numbers:
-        """All bands of a window, decoded once for the planes of a file."""
-
-        def load() -> Numbers:
-            with self.opened(path, z) as file:
-                # GDAL rounds the sides of overviews down: the last row or column may be lacking.
-                there = window & Window(0, 0, *file.shape)
-                rows, cols = there.slices
-                found: Numbers = file.read(window=((rows.start, rows.stop), (cols.start, cols.stop)))
-            lacking = [(0, wanted - n) for wanted, n in zip(window.shape, there.shape, strict=True)]
-            return np.pad(found, [(0, 0), *lacking], "edge") if any(n for _, n in lacking) else found
-
-        return self.cache.get((path, z, window), load)
-
-    def close(self) -> None:
-        """Close all files."""
-        with self._lock:
-            for _, file in self._spare:
-                file.close()
-            self._spare.clear()
+def open_files() -> TileCache:
+    """Rasters and their overviews, open for one reader at a time each, and few decoded tiles."""
+    return TileCache(_CACHE_BYTES, _SPARE_FILES)
 
 
 @dataclass(frozen=True)
 class FilePlane:
     """Bands of a GeoTIFF whose overviews halve each other, as those of a product do."""
 
-    files: OpenFiles
+    cache: TileCache
     source: BandFile
 
     def read(self, z: int, window: Window) -> Numbers:
-        """Numbers of the file or of an overview, as they are."""
-        places = [i - 1 for i in self.source.indexes]
-        return self.files.tile(self.source.path, z, window)[places]
+        """Numbers of the file or of an overview, as they are: all bands are decoded once for their planes."""
+        path, places = self.source.path, [i - 1 for i in self.source.indexes]
+        return self.cache.get((path, z, window), lambda: self._all_bands(z, window))[places]
+
+    def _all_bands(self, z: int, window: Window) -> Numbers:
+        from rasterio.errors import RasterioError
+
+        try:
+            with self.cache.opened(self.source.path, z) as file:
+                # GDAL rounds the sides of overviews down: the last row or column may be lacking.
+                there = window & Window(0, 0, *file.shape)
+                rows, cols = there.slices
+                found: Numbers = file.read(window=((rows.start, rows.stop), (cols.start, cols.stop)))
+        except RasterioError as error:
+            raise ReadError(
+                f"{self.source.path} cannot be read, it is damaged or cut short; make the map again "
+                f"({error.__cause__ or error})"
+            ) from error
+        lacking = [(0, wanted - n) for wanted, n in zip(window.shape, there.shape, strict=True)]
+        return np.pad(found, [(0, 0), *lacking], "edge") if any(n for _, n in lacking) else found
 
 
 @dataclass
@@ -186,15 +151,14 @@ def encoded(values: NDArray[Any], layer: StoredLayer) -> Numbers:
     return numbers.astype(layer.dtype)
 
 
-def plane_of(layer: StoredLayer, files: OpenFiles) -> Plane:
+def plane_of(layer: StoredLayer, cache: TileCache) -> Plane:
     """A layer of a product at every level: by the overviews of its file where it has them."""
     source = layer.source
     if isinstance(source, BandFile):
-        with files.opened(source.path, 0) as file:
+        with cache.opened(source.path) as file:
             wanted = [2**z for z in range(1, levels_of(source.grid))]
             if file.overviews(1)[: len(wanted)] == wanted:
-                return FilePlane(files, source)
-    cache = files.cache
+                return FilePlane(cache, source)
     thinning: Thinning = "nearest" if layer.codes else "mean"
     return ThinnedPlane(source.grid, lambda window: source.read(window, cache), thinning, layer)
 

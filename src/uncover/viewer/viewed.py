@@ -36,11 +36,11 @@ from uncover.viewer.colours import ScenePlane, colour_titles
 from uncover.viewer.planes import (
     LargestPlane,
     Numbers,
-    OpenFiles,
     Plane,
     ThinnedPlane,
     level_shape,
     levels_of,
+    open_files,
     plane_of,
     whole_tile,
 )
@@ -78,7 +78,7 @@ class ViewedMap:
         self.stamp = stamp_of(self.contents.map)
         self.product = MapProduct.open(self.contents.map)
         self.classes = self.contents.classes(self.product.names)
-        self.grid, self.files = self.product.grid, OpenFiles()
+        self.grid, self.files = self.product.grid, open_files()
         self.sources = labelled = tuple(labels) or tuple(filter(None, [self.contents.labels]))
         self._labels = [open_labels(name, class_field=class_field) for name in labelled]
         self._opening = threading.Lock()
@@ -398,7 +398,7 @@ class _LabelReader:
     agreement: bool
 
     def __call__(self, window: Window) -> Numbers:
-        codes = self.map._on_grid[self.number].labels(window, self.map.files.cache)
+        codes = self.map._on_grid[self.number].labels(window, self.map.files)
         labels = renumbered(self.map._labels[self.number], self.map.product)[codes]
         labels[(labels == 0) & (codes > 0)] = 255
         if not self.agreement:
