@@ -103,6 +103,8 @@ def test_the_map_is_that_of_the_processor(scene, cls, monkeypatch):
     if DEVICES == 0 and (cls is BayesianClassifier or COMPILER is None):
         pytest.skip("there is no device with CuPy, and no quick way to emulate one")
     monkeypatch.chdir(scene)
+    if DEVICES == 0:
+        write_scene(scene / "scene.tif", reflectance(40, 30))
     save_model(scene / "model.uncover", fitted(n=60, cls=cls))
     for device in ("cpu", "cuda"):
         with nullcontext() if DEVICES else emulated(), pytest.raises(SystemExit) as stop:
