@@ -63,6 +63,7 @@ def test_one_class_for_certain_has_no_uncertainty():
     found = AreaSums.of(P, np.ones(2)).uncertainty(np.eye(2))
     np.testing.assert_array_equal(found.standard, 0.0)
     np.testing.assert_array_equal(found.interval(), [[2.0, 0.0], [2.0, 0.0]])
+    np.testing.assert_array_equal(AreaSums.of(np.eye(2), np.full(2, 100.0)).uncertainty().standard, 0.0)
 
 
 def test_estimated_shares_say_how_uncertain_areas_are():

@@ -97,7 +97,9 @@ class AreaSums:
         # Of a part between 0 and A with the mean m no variance is above m (A − m) (Bhatia and Davis 2000).
         most = self.expected * np.maximum(self.area - self.expected, 0.0)
         total = np.maximum(np.sum(list(parts.values()), axis=0), np.finfo(float).tiny)
-        parts = {cause: part * np.minimum(1.0, most / total) for cause, part in parts.items()}
+        with np.errstate(over="ignore"):  # of areas that are certain
+            bounded = np.minimum(1.0, most / total)
+        parts = {cause: part * bounded for cause, part in parts.items()}
         return AreaUncertainty(self.expected, self.area, parts)
 
 
