@@ -159,7 +159,7 @@ def map_of_effects(size: int, effects: str, estimator=BayesianQDA) -> tuple[floa
 def run_effects(quick=False):
     """Time of a map of four effects and the noise of each pixel, beside one of the optical depth alone."""
     cases = [(BayesianQDA, size) for size in ((256,) if quick else (512, 1024, 2048, 4096))]
-    cases += [] if quick else [(BayesianClassifier, 128)]
+    cases += [] if quick else [(BayesianClassifier, 128), (BayesianClassifier, 256)]
     map_of_effects(256, "aod")  # imports are compiled once, and kept
     rows = []
     for estimator, size in cases:

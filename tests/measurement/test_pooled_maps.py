@@ -97,6 +97,17 @@ def test_known_noise_has_the_probabilities_of_the_reference(pool, machine, monke
     assert np.abs(found.measurement - budget.measurement).mean() < 0.2 * budget.measurement.mean()
 
 
+def test_noise_beside_worlds_is_nearly_the_exact_one(pool, machine, monkeypatch):
+    X = smooth_worlds(skewed(60, 6)[0], R=6)
+    noise = Covariances(None, None, 0.01**2 * (1 + 9 * np.random.default_rng(2).random(X[:, 0].shape)))
+    planes, reader = np.moveaxis(X, 0, 2), make_summariser(pool)
+    found = reader.summarise(planes, noise=noise)
+    monkeypatch.setattr(PoolPrediction, "_method", "exact")
+    exact, without = reader.summarise(planes, noise=noise), reader.summarise(planes)
+    apart = np.abs(found.probability - exact.probability).max()
+    assert apart < 1e-3 and apart < 0.05 * np.abs(without.probability - exact.probability).max()
+
+
 def test_views_are_calibrated_probabilities(rng, machine):
     joint = 5.0 * rng.normal(size=(50, 3, 4))
     joint[0, 0] = -np.inf

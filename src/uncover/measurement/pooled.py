@@ -48,7 +48,8 @@ class PoolSummariser(PlaneReader):
         self.approximation = (
             f"kernels in single precision; of more than {_NODES[0]} worlds, trees and kernels in the fewest "
             f"of {', '.join(map(str, _NODES))} or all that keep the probabilities {tried} pixels of a unit "
-            f"within {TOLERANCE:g}; {ASKED_QUICKLY} draws of a true value; model part in closed form"
+            f"within {TOLERANCE:g}; {ASKED_QUICKLY} draws of a true value; noise beside worlds by matched "
+            "covariance; model part in closed form"
         )
 
     @cached_property

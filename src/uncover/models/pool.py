@@ -296,7 +296,9 @@ class Pool:
         """Log densities of the classes, of Gaussians and kernels together: (sample, view, class)."""
         if self.by_relevance is None:
             return None
-        return np.asarray(joints[self.first_gaussian] + joints[self.by_relevance])
+        gaussian, kernels = joints[self.first_gaussian], joints[self.by_relevance]
+        drawn = max(kernels.shape[1] // gaussian.shape[1], 1)  # true values in each world
+        return np.asarray(np.repeat(gaussian, drawn, axis=1) + kernels)
 
     def typicality(self, joints: list[Array], tail: Callable[[NDArray[np.intp]], Array]) -> Array:
         """p-value of samples by their ranks; beyond the last, that of the Gaussians: (sample,).
@@ -374,11 +376,12 @@ class Pool:
 def log_of(
     points: NDArray[Any], covariances: Covariances | None, floor: Array
 ) -> tuple[Array, Covariances | None]:
-    """log(max(x, floor)), and covariances to first order, Σ → Σ/(x xᵀ)."""
+    """log(max(x, floor)), and covariances to first order, Σ → Σ/(x xᵀ), of realisations at their mean."""
     x = np.maximum(np.asarray(points, np.float64), floor)
     if covariances is None:
         return np.log(x), None
-    slope = np.where(np.isnan(x), 1.0, 1.0 / x)
+    middle = x if x.ndim == 2 else x.mean(axis=1)
+    slope = np.where(np.isnan(middle), 1.0, 1.0 / middle)
     carried = slope[:, :, None] * covariances.of_each(len(x)) * slope[:, None, :]
     return np.log(x), Covariances(None, None, carried)
 
