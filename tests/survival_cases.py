@@ -73,9 +73,7 @@ def make_inputs(folder):
     folder.mkdir(parents=True, exist_ok=True)
     save_model(folder / "model.uncover", fitted())
     write_scene(folder / "scene.tif", reflectance(264, 260))
-    write_scene(folder / "top.tif", reflectance(264, 260, seed=2))
-    with rasterio.open(folder / "top.tif", "r+") as file:
-        file.update_tags(PROCESSING_LEVEL="Level-1C")
+    write_top(folder / "top.tif", (264, 260))
     codes = np.random.default_rng(1).integers(1, 4, (15, 14)).astype(np.uint8)
     codes = np.kron(codes, np.ones((20, 20), np.uint8))[:264, :260]
     write_labels(folder / "labels.tif", codes, grid(264, 260), Scheme.of_names(CLASSES))
@@ -84,6 +82,13 @@ def make_inputs(folder):
         map_scene(folder / "model.uncover", folder / scene, folder / name, MapOptions(date=day))
     parcels = [(0, 0, 40, 40), (50, 60, 150, 90), (250, 200, 264, 260)]
     write_polygons(folder / "regions.gpkg", parcels, list(CLASSES), grid=grid(264, 260))
+
+
+def write_top(path, shape):
+    """A scene of top-of-atmosphere reflectance."""
+    write_scene(path, reflectance(*shape, seed=2))
+    with rasterio.open(path, "r+") as file:
+        file.update_tags(PROCESSING_LEVEL="Level-1C")
 
 
 def state(folder, inputs):

@@ -7,6 +7,7 @@ import csv
 import errno
 import fcntl
 import gzip
+import inspect
 import json
 import math
 import os
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from opcode import opmap
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -377,21 +379,42 @@ def typed(values: Any, kind: type[T], name: str | Path) -> T:
 def reader(read: Callable[P, T]) -> Callable[P, T]:
     """Let a reader, whose first argument that is a path names its file, fail in one line, whatever happens.
 
-    Libraries raise what they please on files that somebody has damaged.
+    Libraries raise what they please on files that somebody has damaged, and name no file.
     """
+    if inspect.isgeneratorfunction(read):
+        raise TypeError(f"{read.__name__} yields, and does its work when nothing guards it any more")
 
     @wraps(read)
     def guarded(*args: P.args, **options: P.kwargs) -> T:
         try:
             return read(*args, **options)
-        except (ValueError, OSError, ImportError):
-            raise
         except Exception as error:
+            if isinstance(error, OSError | ImportError) or (isinstance(error, ValueError) and is_ours(error)):
+                raise
             why = f"{type(error).__name__}: {' '.join(shortened(str(error)).split())}"
             name = next((each for each in args if isinstance(each, str | Path)), "the file")
             raise ValueError(f"{name} is damaged, or not what it should be ({why})") from error
 
     return guarded
+
+
+def is_ours(error: Exception) -> bool:
+    """Return whether a `raise` of this package made the error: its words are for people.
+
+    >>> try:
+    ...     min([])
+    ... except ValueError as error:
+    ...     is_ours(error)
+    False
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    code = last.tb_frame.f_code
+    here = str(last.tb_frame.f_globals.get("__name__")).partition(".")[0] == __name__.partition(".")[0]
+    return here and code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
 
 
 def json_text(value: Any) -> str:

@@ -28,6 +28,10 @@ class Harness:
 HARNESSES: dict[str, Harness] = {}
 
 
+class Refused(ValueError):
+    """What a command or a server answered, in its words."""
+
+
 def harness(name, make, weight=1.0):
     """Register a reader with its corpus."""
 
@@ -220,7 +224,7 @@ POINTS = "lon,lat,crs,date,class\n" + "".join(
 )
 
 
-@harness("tables of points", files(points__csv=(POINTS, by.of_rows)))
+@harness("tables of points", files(points__csv=(POINTS, by.of_rows)), 0.8)
 def _points(folder):
     from uncover.raster.vectors import burn_vector, fields_of
 
@@ -269,7 +273,7 @@ GEOJSON = {
 }
 
 
-@harness("GeoJSON", files(areas__geojson=(json.dumps(GEOJSON), by.of_json)))
+@harness("GeoJSON", files(areas__geojson=(json.dumps(GEOJSON), by.of_json)), 0.8)
 def _geojson(folder):
     from uncover.raster.vectors import burn_vector, read_polygons
 
@@ -295,7 +299,7 @@ def _legends(folder):
     return [("a.tif.aux.xml", by.of_text), ("b.tif.aux.xml", by.of_text)]
 
 
-@harness("legends of rasters", _legends, 0.3)
+@harness("legends of rasters", _legends, 0.5)
 def _legend(folder):
     from uncover.pipeline import open_labels
 
@@ -322,8 +326,8 @@ def _read_product(folder):
     return open_scene(folder / "product.SAFE").read()
 
 
-harness("L2A products", _product("L2A_04.00"), 0.15)(_read_product)
-harness("L1C products with GML masks", _product("L1C_03.01"), 0.15)(_read_product)
+harness("L2A products", _product("L2A_04.00"), 0.1)(_read_product)
+harness("L1C products with GML masks", _product("L1C_03.01"), 0.08)(_read_product)
 
 
 # ---- binary files ----------------------------------------------------------------------------------------
@@ -402,7 +406,7 @@ def _of_arrays(content, rng):
     return out.getvalue()
 
 
-@harness("model files", _models, 0.2)
+@harness("model files", _models, 0.1)
 def _model(folder):
     """Documents and arrays as they are, sealed again: a seal that does not fit hides all behind it."""
     from uncover.measurement.pooled import make_summariser
@@ -470,7 +474,7 @@ def _netcdf(folder):
     return [("table.nc", by.of_bytes), ("scene.nc", by.of_bytes)]
 
 
-@harness("NetCDF files", _netcdf, 0.25)
+@harness("NetCDF files", _netcdf, 0.2)
 def _read_netcdf(folder):
     from uncover.raster import SceneOptions, open_scene
 
@@ -495,7 +499,7 @@ def _cube(folder):
     return [(str(path), by.of_json if path.name.startswith(".z") else by.of_bytes) for path in every]
 
 
-@harness("cubes", _cube, 0.5)
+@harness("cubes", _cube, 0.4)
 def _read_cube(folder):
     from uncover.raster.cube import open_cube
 
@@ -523,7 +527,7 @@ def _map(folder):
     return [*tables, *((name, by.of_json) for name in documents)]
 
 
-@harness("folders of maps and evaluations", _map, 0.5)
+@harness("folders of maps and evaluations", _map, 0.4)
 def _read_map(folder):
     from uncover.pipeline import describe_file
     from uncover.pipeline.evaluation import StoredEvaluation

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzzing import folders  # noqa: F401 (its readers join the others)
-from fuzzing.readers import HARNESSES
+from fuzzing import commands, folders  # noqa: F401 (their readers join the others)
+from fuzzing.readers import HARNESSES, Refused
 from uncover.cli.console import _one_line
+from uncover.files import is_ours
 
 #: An input may take so many seconds of the processor, a reader so many bytes, a line so many characters.
 SECONDS, MEMORY, LINE = 5.0, 1 << 30, 500
@@ -68,6 +69,12 @@ class Corpus:
         return None
 
 
+def said(error):
+    """Return whether a refusal has words for people: the package's, or the system's with a file's name."""
+    named = isinstance(error, OSError) and error.filename is not None
+    return named or isinstance(error, Refused) or is_ours(error)
+
+
 def _work(name, seed, numbers, pipe):
     """Read inputs, and tell of each when it begins and how it ended."""
     devnull = os.open(os.devnull, os.O_WRONLY)
@@ -91,9 +98,11 @@ def _work(name, seed, numbers, pipe):
             used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
             line = "" if error is None else _one_line(error)
             if error is None or isinstance(error, EXPECTED):
-                kind = "read" if error is None else "refused"
+                kind = "read" if error is None else "refused" if said(error) else "not our words"
             else:
-                kind, line = "traceback", "".join(traceback.format_exception(error))
+                kind = "traceback"
+            if kind in ("traceback", "not our words"):
+                line = "".join(traceback.format_exception(error))
             if used > MEMORY:
                 pipe.send(("memory", number, f"{used >> 20} MB (base {base >> 10})", used))
                 return  # the maximum of a process does not go down: the next one begins anew
@@ -143,7 +152,7 @@ def run(name, count, seed=0):
                 break
             counts[kind] += 1
             peak = max(peak, used)
-            if kind in ("traceback", "memory"):
+            if kind in ("traceback", "memory", "not our words"):
                 bad.append((kind, number, text))
             elif len(text) >= LINE:
                 bad.append(("long line", number, text))

@@ -8,8 +8,9 @@ import pytest
 from label_maps import GRID
 from map_cases import BANDS, fitted, reflectance, save_model, write_scene
 from uncover import BayesianQDA
+from uncover.files import reader
 from uncover.labels import load_scheme
-from uncover.pipeline import write_labels
+from uncover.pipeline import read_class_shares, write_labels
 from uncover.raster import Grid, SceneError
 from uncover.raster.area import window_of
 
@@ -100,3 +101,18 @@ def test_a_model_saved_nowhere_is_one_clear_line(tmp_path):
     assert tuple(model.feature_names_in_) == BANDS
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*gone; make it first"):
         model.save(tmp_path / "gone" / "m.uncover")
+
+
+def test_a_reader_does_its_work_where_it_is_guarded():
+    with pytest.raises(TypeError, match="lines yields"):
+
+        @reader
+        def lines(path):
+            yield path
+
+
+def test_what_a_library_says_of_a_file_gets_its_name(tmp_path):
+    path = tmp_path / "shares.csv"
+    path.write_bytes(b"class,share\nf\xffrest,1\n")
+    with pytest.raises(ValueError, match=r"shares.csv is damaged, or not what it should be \(UnicodeDecode"):
+        read_class_shares(str(path))

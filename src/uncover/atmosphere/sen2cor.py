@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from uncover.atmosphere.grib import aod_fields, shift_aod
-from uncover.files import alone, read_json, shortened, write_whole
+from uncover.files import alone, read_json, reader, shortened, write_whole
 from uncover.warn import warn
 
 # AOT550 = exp(a + b·ln VIS) in Sen2Cor, for three altitudes in km; linear in between.
@@ -402,6 +402,7 @@ def _warn_clamped(result: Realisations) -> None:
         )
 
 
+@reader
 def _changed_parameters(source: Path, target: Path, settings: dict[str, str]) -> NewFile:
     """A copy of a parameter file with some settings changed; comments stay."""
     if not source.exists():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Required, TypedDict, TypeVar
+from typing import Any, Required, TypedDict, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from uncover.models import members
 from uncover.models.drawn_noise import DrawnNoise
 from uncover.models.fit import one_for_each
 from uncover.models.gaussian import GaussianClasses
-from uncover.models.pool import Pool, PoolMember, TrainingNoise
+from uncover.models.pool import Pool, PoolMember, Reading, TrainingNoise
 from uncover.models.realisations import KINDS, Statistics
 from uncover.models.record import ModelRecord
 from uncover.models.registry import CLASS_MODELS, of_estimator
@@ -240,9 +240,11 @@ def _check_shapes(value: GaussianClasses, C: int, p: int) -> None:
         and moments.count.shape[-1:] == (C,)
         and moments.mean.shape == moments.residual.shape == (*moments.count.shape, p)
         and moments.scatter.shape == (*moments.count.shape, p, p)
+        and bool(np.all(np.diagonal(moments.scatter, axis1=-2, axis2=-1) >= 0))
         and value.statistics.within_scatter.shape == (p, p)
         and (drawn is None or drawn.fits(C, p))
-        and all(d.n_features == used and d.batch_shape[-1:] == (C,) for d in (value.prior, value.posterior))
+        and all(d.n_features == used for d in (value.prior, value.posterior))
+        and all(d.batch_shape in ((C,), moments.count.shape) for d in (value.prior, value.posterior))
         and len(value.features) == p
     )
     _check(fits)
@@ -393,7 +395,27 @@ def _unpack_pool(document: Document, arrays: Arrays) -> ModelRecord:
         log_odds_shift=arrays.get("log_odds_shift"),
         **{name: arrays[name] for name in _OF_POOL},
     )
+    _check_pool(pool, p)
     return ModelRecord("BayesianClassifier", document["parameters"], pool, _unpack_names(document))
+
+
+def _check_pool(pool: Pool, p: int) -> None:
+    K, M = len(pool.classes), len(pool.members)
+    kinds = {"": True, "log ": pool.floor is not None}
+    readings = dict.fromkeys(get_args(Reading), True) | {"uncertainties": pool.told is not None}
+    fits = (
+        pool.exponents.shape == (len(pool.exponents), M)
+        and pool.class_count.shape == (K,)
+        and (pool.means.shape, pool.covariances.shape) == ((K, p), (K, p, p))
+        and (pool.floor is None or pool.floor.shape == (p,))
+        and (pool.systematic is None or pool.systematic.shape == (p, p))
+        and (pool.log_odds_shift is None or pool.log_odds_shift.shape == (K,))
+        and (pool.noise is None or all(part.shape == (p,) for part in pool.noise))
+        and (pool.spread is None or pool.spread.fits(K, p))
+        and all(kinds.get(m.transform) and readings.get(m.reading) for m in pool.members)
+        and 0 <= pool.truth < M
+    )
+    _check(fits)
 
 
 def _below(start: str, arrays: dict[str, T]) -> dict[str, T]:

@@ -215,7 +215,7 @@ def reopen(
     ``other_grid``: the scene may be on a grid of its own, as that of a map with `--crs` is.
     """
     run = contents.run()
-    if "source" not in run or "scene" not in run:
+    if "source" not in run or not isinstance(run.get("scene"), str | list):
         return None, "run.json does not say how the scene was read"
     source, lost = _located(run["scene"], Path(run.get("folder", ".")), contents)
     if lost or not source:
@@ -253,7 +253,7 @@ def _located(
     if isinstance(recorded, str):
         path = _locate(recorded, working, contents)
         return (path or "", [] if path else [Path(recorded).name])
-    each = [_located(part, working, contents) for part in recorded]
+    each = [_located(part, working, contents) for part in recorded if isinstance(part, str | list)]
     lost = [name for _, names in each for name in names]
     parts = tuple(source for source, _ in each)
     if not all(isinstance(part, list) for part in recorded):

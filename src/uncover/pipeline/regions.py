@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncover.files import check_place
+from uncover.files import check_place, reader
 from uncover.measurement.common_errors import MODELS
 from uncover.metrics.class_areas import AreaSums
 from uncover.pipeline.mapped import MappedScene
@@ -320,11 +320,10 @@ def _write(
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
         for some in read_regions(regions, mapped.product.grid, options.field, _size(mapped, options.memory)):
-            with np.load(parts / _part(some)) as found:
-                columns = _table(mapped, some, dict(found))
-                empty += int((found["mapped"] <= 0).sum())
-                beyond += int(((found["mapped"] > 0) & _beyond(some, mapped.product.grid)).sum())
-                total += len(some)
+            found, columns = _kept(parts / _part(some), mapped, some)
+            empty += int((found["mapped"] <= 0).sum())
+            beyond += int(((found["mapped"] > 0) & _beyond(some, mapped.product.grid)).sum())
+            total += len(some)
             writer.writerows([_cell(value) for value in row] for row in zip(*columns, strict=True))
             values = dict(zip(names, columns, strict=True))
             write_package(store / "regions.gpkg", "regions", some.wkb, values, some.crs)
@@ -347,6 +346,16 @@ def _beyond(some: Regions, grid: Grid) -> NDArray[np.bool_]:
     bounds = shapely.bounds(some.shapes)
     inside = (bounds[:, :2] >= (west - dx, south - dy)) & (bounds[:, 2:] <= (east + dx, north + dy))
     return np.asarray(~inside.all(axis=1))
+
+
+@reader
+def _kept(
+    part: Path, mapped: MappedScene, some: Regions
+) -> tuple[dict[str, NDArray[Any]], list[NDArray[Any]]]:
+    """Results of regions in a part that a run has kept, and their columns."""
+    with np.load(part) as file:
+        found = dict(file)
+    return found, _table(mapped, some, found)
 
 
 def _columns(mapped: MappedScene) -> list[str]:

@@ -349,7 +349,7 @@ class Cube:
             group = zarr.open_group(str(self.path), mode="r", zarr_format=2)
             values: Any = group["reflectance"][:, :, *window.slices]
             quality: Any = group["quality"][window.slices]
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, MemoryError) as error:
             raise ReadError(f"{self.path}: {window} cannot be read ({error}); the cube is damaged") from error
         return CubeBlock(window, values, quality)
 

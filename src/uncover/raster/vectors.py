@@ -369,7 +369,7 @@ def texts_of(values: Iterable[Any], path: str | Path, field: str) -> list[str]:
             "or remove them"
         )
     numbers = all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in listed)
-    if numbers and all(float(value).is_integer() for value in listed):
+    if numbers and all(isinstance(value, int) or float(value).is_integer() for value in listed):
         return [str(int(value)) for value in listed]
     return [str(value) for value in listed]
 
