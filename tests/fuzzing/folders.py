@@ -528,7 +528,8 @@ def obey(folder, *line):
     except click.ClickException as error:
         if "uncover --debug" in error.format_message():
             raise (error.__cause__ or error.__context__ or error) from None
-        raise error.__context__ or Refused(error.format_message()) from None
+        own = not isinstance(error, click.UsageError) and error.__context__  # others are click's words
+        raise own or Refused(error.format_message()) from None
     except (click.exceptions.Exit, SystemExit):
         raise Refused("left") from None
     finally:

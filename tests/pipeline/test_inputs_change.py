@@ -9,6 +9,7 @@ import pytest
 
 from label_maps import write_map
 from map_cases import CLASSES, contents, fitted, grid, reflectance, save_model, write_scene
+from map_products import write_polygons
 from safe_trees import build_safe
 from uncover.labels import Scheme
 from uncover.pipeline import (
@@ -17,13 +18,17 @@ from uncover.pipeline import (
     LabelOptions,
     MapOptions,
     RealiseOptions,
+    SampleOptions,
     SceneOptions,
     SourceOptions,
     UncertaintyOptions,
+    areas_of_regions,
+    change_of_maps,
     collect_labels,
     evaluate_map,
     fit_model,
     map_scene,
+    sample_map,
     write_labels,
     write_realisations,
 )
@@ -46,7 +51,11 @@ def originals(tmp_path_factory):
     write_map(place / "sure.tif", np.full(SHAPE, 99, np.uint8), grid=grid(*SHAPE))
     dem = build_safe(place, "L2A_04.00").path
     dem.rename(place / "product.SAFE")
-    map_scene(place / "m.uncover", place / "scene.tif", place / "map")
+    map_scene(place / "m.uncover", place / "scene.tif", place / "map", MapOptions(date="2020-06-01"))
+    write_scene(place / "after.tif", reflectance(*SHAPE, seed=3))
+    map_scene(place / "m.uncover", place / "after.tif", place / "map-after", MapOptions(date="2021-06-01"))
+    parcels = [(0, 0, 40, 40), (50, 60, 90, 120)]
+    write_polygons(place / "regions.gpkg", parcels, list(CLASSES[:2]), grid=grid(*SHAPE))
     return place
 
 
@@ -110,6 +119,22 @@ def run_labels(progress):
     collect_labels(["labels.tif"], ["sure.tif"], LabelOptions(), progress).write("out")
 
 
+def run_areas(progress):
+    areas_of_regions("map", "regions.gpkg", "out", progress=progress)
+
+
+def run_change(progress):
+    change_of_maps("map", "map-after", "out", progress=progress)
+
+
+def run_sample(progress):
+    sample_map("map", SampleOptions(purpose="areas", n=90), progress).write(Path("out.gpkg"))
+
+
+def run_sample_training(progress):
+    sample_map("map", SampleOptions(purpose="training", n=9), progress).write(Path("out.gpkg"))
+
+
 def band_of_product():
     return next(Path("product.SAFE").rglob("*_B02_10m.jp2"))
 
@@ -127,6 +152,12 @@ CASES = [
     (run_evaluate, "labels.tif"),
     (run_labels, "labels.tif"),
     (run_labels, "sure.tif"),
+    (run_areas, "regions.gpkg"),
+    (run_areas, "map/class.tif"),
+    (run_change, "map/probability.tif"),
+    (run_change, "map-after/class.tif"),
+    (run_sample, "map/class.tif"),
+    (run_sample_training, "map/probability.tif"),
 ]
 
 
@@ -164,7 +195,7 @@ def test_a_change_in_the_middle_is_one_line(here, case, how):
         disturbed(run, file, how)
     what = "was removed" if how == "delete" else "changed"
     assert f"{file.name} {what} while it was read" in str(caught.value)
-    assert not Path("out").exists() and not Path("out.partial").exists()
+    assert not any(Path().glob("out*"))
 
 
 @pytest.mark.parametrize("how", ["replace", "delete"])
