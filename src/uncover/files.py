@@ -389,7 +389,9 @@ def reader(read: Callable[P, T]) -> Callable[P, T]:
         try:
             return read(*args, **options)
         except Exception as error:
-            if isinstance(error, OSError | ImportError) or (isinstance(error, ValueError) and is_ours(error)):
+            of_system = isinstance(error, OSError) and error.errno != errno.EINVAL  # a seek before the start
+            ours = isinstance(error, ValueError | OSError) and is_ours(error)
+            if of_system or ours or isinstance(error, ImportError):
                 raise
             why = f"{type(error).__name__}: {' '.join(shortened(str(error)).split())}"
             name = next((each for each in args if isinstance(each, str | Path)), "the file")

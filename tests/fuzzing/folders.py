@@ -462,8 +462,9 @@ _CALLS = {
 #: Options that would wait for the network, or for a person.
 _NOT = {"scheduler", "help", "port", "browser", "overwrite", "sen2cor", "keep_products"}
 _VALUES = (
-    *(each for each in by.NUMBERS if each != "½"), *by.TEXTS[:8], "é", "%s{0}", "½", "a,b", "a=b,a=c", ",",
-    "=", "-5", "0.5", "3,8-10", "1-1000000000", "scene.tif", "scene.tif:7", "scene.tif:999999999999", "map",
+    *(each for each in by.NUMBERS if each != "½"), *by.TEXTS[:2], *by.TEXTS[3:8], "é", "%s{0}", "½",
+    "a,b", "a=b,a=c", ",", "=", "-5", "0.5", "3,8-10", "1-1000000000", "scene.tif", "scene.tif:7",
+    "scene.tif:999999999999", "map",
     ".", "new", "1000000000", "4294967296", "2020-13-45", "EPSG:0", "-1e-300",
 )  # fmt: skip
 

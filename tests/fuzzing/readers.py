@@ -224,7 +224,7 @@ POINTS = "lon,lat,crs,date,class\n" + "".join(
 )
 
 
-@harness("tables of points", files(points__csv=(POINTS, by.of_rows)), 0.8)
+@harness("tables of points", files(points__csv=(POINTS, by.of_rows)))
 def _points(folder):
     from uncover.raster.vectors import burn_vector, fields_of
 
@@ -273,7 +273,7 @@ GEOJSON = {
 }
 
 
-@harness("GeoJSON", files(areas__geojson=(json.dumps(GEOJSON), by.of_json)), 0.8)
+@harness("GeoJSON", files(areas__geojson=(json.dumps(GEOJSON), by.of_json)))
 def _geojson(folder):
     from uncover.raster.vectors import burn_vector, read_polygons
 

@@ -50,6 +50,8 @@ MODEL_FIRST = "the model comes first: uncover map MODEL SCENE"
         ("fit scene.tif --labels m.uncover --out n.uncover", "m.uncover is a model, not a label map"),
         ("labels scene.tif --out l.tif", "scene.tif is a scene, not a label map; give a raster of classes"),
         ("labels S2A.SAFE --out l.tif", "S2A.SAFE is a scene, not a label map"),
+        ("map m.uncover scene.tif --mask . --out map", ". cannot be opened as a raster"),
+        ("evaluate . --reference labels.tif --bins 2147483648 --out e", "a curve has 1000 at most"),
         (
             "labels lcm2018.tif --probability lcm2018.tif --scheme ukceh-lulucf --out l.tif",
             "--probability lcm2018.tif is the band of the classes themselves; name that of the "

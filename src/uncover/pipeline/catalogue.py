@@ -119,7 +119,7 @@ def _check(search: ItemSearch) -> None:
 def _whole(item: dict[str, Any], api: str) -> dict[str, Any]:
     """The item with full addresses of its assets, if it is one."""
     name = str(item.get("id") or "")
-    if not name or Path(name).name != name or not isinstance(item.get("properties"), dict):
+    if not name or Path(name).name != name or "\0" in name or not isinstance(item.get("properties"), dict):
         raise SceneError(f"{api} gave an item without a usable id or without properties; nothing was written")
     links = item.get("links") or []
     own = next((str(link["href"]) for link in links if link.get("rel") == "self"), api)

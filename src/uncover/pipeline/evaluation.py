@@ -32,6 +32,7 @@ SCORES = {
     "cross_entropy_norm": "cross-entropy, normalised",
     "brier_norm": "Brier, normalised",
 }
+_MOST_BINS = 1000
 CALIBRATION, AREA = "calibration error", "estimated area"
 ASSISTED = "area from sample and map"
 #: File beside a map that lists evaluations to be shown side by side: place, model and folder of each.
@@ -86,6 +87,8 @@ class EvaluateOptions:
             raise ValueError(f"--buffer is {self.buffer:g} m; give 0 or more")
         if not 0 < self.level < 1:
             raise ValueError(f"the confidence level is {self.level}; it lies between 0 and 1")
+        if self.bins > _MOST_BINS:
+            raise ValueError(f"{self.bins} bins came; a curve has {_MOST_BINS} at most")
         if self.bins < 2 or self.draws < 20:
             raise ValueError(f"{self.bins} bins and {self.draws} draws are too few; use 2 and 20 at least")
         if self.block <= 0:

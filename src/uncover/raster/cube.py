@@ -278,6 +278,7 @@ def _coordinates(layout: CubeLayout) -> dict[str, tuple[Any, list[str], dict[str
     return found
 
 
+@reader
 def open_arrays(store: Path, *names: str) -> dict[str, Any]:
     """Arrays to write to, whose chunks are written also when they are empty."""
     import zarr

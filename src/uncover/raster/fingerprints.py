@@ -129,7 +129,7 @@ def unchanged(*names: str | Path | None, apart: str | Path = "") -> Iterator[Cal
     ...     check()
     """
     given = [Path(split_band(name)[0]) for name in names if name is not None and not is_address(name)]
-    beside = [path.with_suffix(suffix) for path in given for suffix in _COMPANIONS]
+    beside = [path.with_suffix(suffix) for path in given if path.name for suffix in _COMPANIONS]
     out = [Path(apart).absolute(), Path(f"{apart}.partial").absolute()] if str(apart) else []
     files: dict[Path | str, Status] = {
         file: _status(file)

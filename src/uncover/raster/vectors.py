@@ -340,6 +340,8 @@ def burn_vector(path: str | Path, grid: Grid, field: str, *, keep_codes: bool = 
     in `field` are an error.
     """
     features = read_features(path, grid, (field,))
+    if not features:
+        raise SceneError(f"{path} holds no feature; labels need points or polygons")
     texts = texts_of((feature.values[0] for feature in features), path, field)
     codes, names = _codes(texts, path, field, keep_codes)
     shapes = [(feature.shape, feature.number) for feature in features if not feature.shape.is_empty]
