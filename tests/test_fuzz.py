@@ -21,7 +21,7 @@ ONCE_WRONG = {
     "cubes of samples": [(201, 9), (201, 12), (201, 21)],
     "regions of areas": [(0, 5), (0, 6)],
     "maps that are compared": [(0, 9)],
-    "shapefiles and their tables": [(1002, 8)],
+    "shapefiles and their tables": [(1002, 8), (1003, 103)],
     "stopped areas": [(801, 1), (801, 6), (1001, 1)],
     "answers of a STAC API": [(1001, 777)],
     "a stopped cube": [(1002, 4)],

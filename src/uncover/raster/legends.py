@@ -11,6 +11,8 @@ from uncover.raster.tiles import open_raster
 #: Columns of attribute tables, by the names that they usually have.
 _CODES, _NAMES = ("value", "code", "pixel"), ("class_name", "class", "name", "label")
 
+_MOST_ROWS = 1 << 16
+
 
 @reader
 def read_legend(path: str, band: int) -> dict[int, str]:
@@ -63,7 +65,8 @@ def _of_dbf(file: Path) -> dict[int, str]:
     """The attribute table that ArcGIS writes beside a raster."""
     import pyogrio
 
-    meta, _, _, data = pyogrio.raw.read(file, read_geometry=False)
+    # A damaged header may claim billions of rows, which GDAL would make up.
+    meta, _, _, data = pyogrio.raw.read(file, read_geometry=False, max_features=_MOST_ROWS)
     names = [str(name).lower() for name in meta["fields"]]
     value = next((i for i, n in enumerate(names) if n == "value"), None)
     name = next((i for i, n in enumerate(names) if n in _NAMES), None)
