@@ -19,7 +19,7 @@ def run(quick):
 
     ``AREAS_RUN`` names a folder that keeps scene and map for the next time.
     """
-    side, number, memory = (300, 1000, 260) if quick else (SIDE, REGIONS, MEMORY)
+    side, number, memory = (300, 6000, 260) if quick else (SIDE, REGIONS, MEMORY)
     with tempfile.TemporaryDirectory(dir=os.environ.get("AREAS_RUN")) as out:
         kept = Path(os.environ.get("AREAS_RUN") or out)
         made, regions = _map(kept, side), _regions(kept / "regions.gpkg", side, number)
