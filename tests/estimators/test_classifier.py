@@ -390,7 +390,7 @@ def test_the_model_part_without_noise_is_the_loss_that_parameters_cost():
         P = clf.predict_proba(x[:, None])
         saved.append((truth * np.log(truth / P)).sum(1).mean())
         model.append(clf.uncertainty(x[:, None], n_draws=400).model.mean())
-    # 0.0030 and 0.0019, which differ by 0.0011 ± 0.0002: of one truth; over random truths they agree on average
+    # 0.0030 and 0.0019, which differ by 0.0011 ± 0.0002: of one truth; over random ones they agree
     # (docs/checks.md). Where members that differ counted twice the model part was 0.004 to 0.006.
     assert abs(np.mean(model) - np.mean(saved)) < 0.0015
     assert np.mean(model) < 0.004
