@@ -212,6 +212,8 @@ def _unpack_gaussian(
         noise = arrays["drawn/covariance"], arrays["drawn/sizes"], float(document["noise_weight"])
         drawn = DrawnNoise(*noise)
     statistics = Statistics(moments, arrays["within_scatter"], *numbers, drawn)
+    if parameters["realisations"] == "draws" and drawn is None and statistics.noise is not None:
+        raise ValueError("the noise of its draws is absent; fit the model again")
     value = GaussianClasses(
         class_model=class_model,
         classes=labels if classes is None else classes,
