@@ -393,9 +393,8 @@ def test_a_pool_that_tempers_class_shares_is_to_be_fitted_again(tmp_path, proble
     assert_refused(path, "pools raised class shares to powers; fit it again")
 
 
-def test_a_model_of_draws_without_their_noise_is_to_be_fitted_again(tmp_path, problem, rng):
-    path, (X, y) = tmp_path / "m.uncover", problem
-    X = np.asarray(X)[:, None] + 0.3 * rng.normal(size=(len(y), 4, 2))
-    BayesianQDA(realisations="draws").fit(X, y).save(path)
+def test_a_model_of_draws_without_their_noise_is_to_be_fitted_again(tmp_path, problem):
+    path = tmp_path / "m.uncover"
+    BayesianQDA(realisations="draws").fit(*problem).save(path)
     forge(path, lambda members: members.pop("arrays/drawn/covariance.npy"))
     assert_refused(path, "the noise of its draws is absent; fit the model again")
