@@ -357,6 +357,14 @@ FORGED = {
     "indefinite scale": put("arrays/posterior/scale.npy", npy(-np.ones((3, 2, 2)))),
     "mask of another size": edit(ignored_features=[False] * 9),
     "missing array": lambda members: members.pop("arrays/posterior/dof.npy"),
+    "scatter that is not symmetric": put(
+        "arrays/moments/scatter.npy", npy(np.array([[[1.0, 2], [0, 1]]] * 3))
+    ),
+    "indefinite scatter": put("arrays/moments/scatter.npy", npy(np.array([[[1.0, 2], [2, 1]]] * 3))),
+    "negative counts": put("arrays/moments/count.npy", npy(-np.ones(3))),
+    "no samples": put("arrays/moments/count.npy", npy(np.zeros(3))),
+    "more realisations than rows": edit(within_dof=2**32),
+    "a class twice": edit(classes={"dtype": "<i8", "values": [1, 2, 2]}),
     "strange labels": edit(classes={"dtype": "wrong", "values": [1, 2, 3]}),
 }
 
@@ -374,6 +382,21 @@ def test_the_forger_can_forge(file, problem):
     before = load_model(file).predict_proba(X)
     forge(file, lambda members: None)
     np.testing.assert_array_equal(load_model(file).predict_proba(X), before)
+
+
+def test_forged_parts_of_a_mixture_and_members_of_a_pool_are_refused(tmp_path, problem):
+    X, y = problem
+    path = tmp_path / "m.uncover"
+    parts = put("arrays/class_of_part.npy", npy(np.array([0.0, 0.0, 2.0])))
+    flat = put("arrays/member1/hessian.npy", npy(np.ones((9, 9))))
+    for model, forged, words in (
+        (BayesianMDA(), parts, "do not fit together"),
+        (BayesianClassifier(), flat, "hessian is not positive definite"),
+    ):
+        model.fit(X[:, 0], y).save(path)
+        load_model(path)
+        forge(path, forged)
+        assert_refused(path, words)
 
 
 def test_a_file_that_would_grow_when_read_is_refused(file):

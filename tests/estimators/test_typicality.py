@@ -109,6 +109,15 @@ def test_a_feature_that_was_constant_counts_when_it_changes(rng):
     np.testing.assert_allclose(Summariser(clf).summarise(planes).typicality, [same, other])
 
 
+@pytest.mark.parametrize("cls", [BayesianQDA, BayesianLDA, BayesianNB])
+def test_a_constant_feature_under_a_given_prior_varies_as_the_prior_says(cls, rng):
+    X, y = rng.normal(size=(20, 2)), np.repeat([0, 1], 10)
+    X[:, 1] = 0.5
+    model = cls(prior=NIW(np.zeros(2), 1.0, np.eye(2), 5.0)).fit(X, y)
+    near, far = model.typicality([[0.0, 0.5], [0.0, 50.0]])
+    assert near > 0.3 and far < 0.01
+
+
 @pytest.mark.filterwarnings("ignore:feature.s. .* are constant")
 def test_a_constant_beside_a_copy_leaves_typicality_of_the_weak_prior(rng):
     """The weak prior keeps the copy; before, the correlations of the features in use could not be solved."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from uncover.bayes.components import Components
 from uncover.bayes.deconvolved import DeconvolvedDiagonal, DeconvolvedNIW, GappyDiagonal, GappyNIW
 from uncover.bayes.jeffreys import JeffreysPrior
+from uncover.bayes.linalg import cholesky
 from uncover.bayes.logistic import Logistic
 from uncover.bayes.moments import Moments
 from uncover.bayes.niw import NIW
@@ -65,6 +66,7 @@ _NODES = ("left", "right", "feature", "roots")  # whole numbers
 _MAY_BE = ("floor", "systematic", "told", "log_odds_shift")
 _LONGEST_LABEL = 4096  # bytes
 _SEAL = 64  # characters of the checksum at the end
+_ROUNDING = 1e-4  # that correlations may have
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed one: the same model gives the same bytes
 
 
@@ -230,6 +232,7 @@ def _unpack_gaussian(
         **optional,  # type: ignore[arg-type]
     )
     _check_shapes(value, C, int(document["n_features"]))
+    _check_numbers(value)
     return value
 
 
@@ -252,6 +255,40 @@ def _check_shapes(value: GaussianClasses, C: int, p: int) -> None:
     _check(fits)
 
 
+def _check_numbers(value: GaussianClasses) -> None:
+    """Refuse statistics that no samples have: later they would be a singular matrix somewhere."""
+    moments, statistics = value.statistics.classes, value.statistics
+    _check(all(bool(np.all(one >= 0)) for one in (moments.count, value.alpha, value.count)))
+    _check(bool(np.all(value.class_factor > 0) and np.all(moments.count.sum(-1) > 0)))
+    rows = float(moments.count.sum()) if value.kind.counts_rows else math.inf
+    if not 0 <= statistics.within_dof <= rows * (1 - 1e-9):
+        raise ValueError("its realisations have more degrees of freedom than there are rows")
+    each: dict[str, Array | None] = {"scatter": moments.scatter, "within_scatter": statistics.within_scatter}
+    each |= {"systematic_": value.systematic, "class_noise_": value.class_noise}
+    each["drawn/covariance"] = None if statistics.drawn is None else statistics.drawn.covariance
+    for name, matrix in each.items():
+        if matrix is not None:
+            _check_covariances(matrix, name)
+
+
+def _check_covariances(matrix: Array, name: str) -> None:
+    """Refuse what is no batch of covariances: symmetric, no direction below zero but for rounding."""
+    spread = np.sqrt(np.maximum(np.diagonal(matrix, axis1=-2, axis2=-1), 0.0))
+    scale = np.where(spread > 0, spread, 1.0)
+    unit = matrix / scale[..., :, None] / scale[..., None, :]
+    if not np.allclose(unit, np.swapaxes(unit, -1, -2), rtol=0.0, atol=_ROUNDING):
+        raise ValueError(f"its {name} is not symmetric")
+    cholesky(unit + _ROUNDING * np.eye(unit.shape[-1]), f"its {name}")
+
+
+def _owners(array: Array, n_classes: int) -> Components:
+    """Components that stand in the order of their classes, of which each has one."""
+    owner = _numbers(array, n_classes)
+    steps = np.diff(np.concatenate([[-1], owner, [n_classes]]))
+    _check(bool(np.all((steps == 0) | (steps == 1))))
+    return Components(owner)
+
+
 def _pack_mixture(value: GaussianClasses, parameters: Document, names: Names, arrays: Arrays) -> Document:
     """A BayesianMDA; a given prior is kept with the class models of the components."""
     own = {**parameters, "class_prior": value.alpha, "calibration": None, "label_noise": None}
@@ -268,10 +305,10 @@ def _unpack_mixture(document: Document, arrays: Arrays) -> ModelRecord:
     parameters, inner = dict(document["parameters"]), document["model"]
     if parameters["prior"] is None:
         parameters["prior"] = _unpack_parameters(inner, arrays)["prior"]
-    owner = _numbers(arrays["class_of_part"], len(document["classes"]["values"]))
-    if len(owner) != len(inner["classes"]["values"]):
+    parts = _owners(arrays["class_of_part"], len(document["classes"]["values"]))
+    if len(parts.owner) != len(inner["classes"]["values"]):
         raise ValueError("it has another number of parts than of class models")
-    components = Components(owner, float(inner.get("temperature", 1.0)))
+    components = replace(parts, temperature=float(inner.get("temperature", 1.0)))
     value = _unpack_gaussian(inner, arrays, components, _unpack_labels(document["classes"]))
     return ModelRecord("BayesianMDA", parameters, value, value.feature_names)
 
@@ -326,7 +363,10 @@ def _unpack_labels(entry: Document) -> Array:
     dtype = object if entry["dtype"] == "object" else np.dtype(entry["dtype"])
     if dtype is not object:
         _check(dtype.kind in "biufU" and dtype.itemsize <= _LONGEST_LABEL)  # type: ignore[union-attr]
-    return np.array(entry["values"], dtype=dtype)
+    labels = np.array(entry["values"], dtype=dtype)
+    if len(set(labels.tolist())) < len(labels):
+        raise ValueError("a class comes twice")
+    return labels
 
 
 def _unpack_names(document: Document) -> Array | None:
@@ -418,6 +458,7 @@ def _check_pool(pool: Pool, p: int) -> None:
         and 0 <= pool.truth < M
     )
     _check(fits)
+    _check_covariances(pool.covariances, "covariances")
 
 
 def _below(start: str, arrays: dict[str, T]) -> dict[str, T]:
@@ -452,7 +493,7 @@ def _unpack_member(entry: Document, arrays: Arrays, classes: Array, p: int) -> m
     """A member that sees so many features."""
     K = len(classes)
     if entry["kind"] == "gaussian":
-        components = Components(_numbers(arrays["class_of_part"], K))
+        components = _owners(arrays["class_of_part"], K)
         model = _unpack_gaussian(entry["model"], arrays, components, classes)
         return members.GaussianMember(model, _unpack_ranks(arrays, K), arrays["typical"])
     scale = members.Scale(arrays["scale/mean"], arrays["scale/deviation"])
@@ -463,6 +504,8 @@ def _unpack_member(entry: Document, arrays: Arrays, classes: Array, p: int) -> m
     if entry["kind"] == "logistic":
         precision, shapes = float(entry["precision"]), ((K * (p + 1),) * 2, (K, p + 1, p + 1))
         _check(arrays["coefficients"].shape == (K, p + 1) and arrays["hessian"].shape in shapes)
+        _check_covariances(arrays["hessian"], "hessian")
+        cholesky(arrays["hessian"], "its hessian")
         return members.LogisticMember(scale, Logistic(arrays["coefficients"], precision, arrays["hessian"]))
     _check(arrays["centres"].shape[1:] == (p,) and arrays["share"].shape == (len(arrays["centres"]), K))
     mixture = FastKernelMixture(arrays["centres"], arrays["share"], float(entry["bandwidth"]))

@@ -36,7 +36,10 @@ def reference_posterior(
     moments = _moments_of_world(model, world).select_features(used)[known]
     if isinstance(posterior, GappyNIW):
         moments = _as_seen(model, posterior, moments)
-    if isinstance(posterior, DiagonalNIW | UnevenDiagonal):
+    independent = isinstance(posterior, DiagonalNIW | UnevenDiagonal)
+    if Spread.of(moments).constant.any():  # only the prior knows how far such a feature varies
+        return (DiagonalNIW if independent else NIW)(*(getattr(posterior, name) for name in NIW.parameters()))
+    if independent:
         found: NIW = reference_of_features(moments)
     elif _tied(posterior, known):
         found = reference_of_tied(moments)
