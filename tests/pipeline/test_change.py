@@ -225,7 +225,10 @@ def test_maps_that_cannot_be_compared_are_one_line(case, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         map_scene(case / "model.uncover", small, tmp_path / "small", MapOptions(threads=1))
-    with pytest.raises(SceneError, match="are not on the same grid"):
+    grids = (
+        r"are not on the same grid \(EPSG:32633, \(96, 288\) pixels, .* and EPSG:32633, \(64, 288\) pixels"
+    )
+    with pytest.raises(SceneError, match=grids):
         change_of_maps(case / "map-before", tmp_path / "small", tmp_path / "c")
     other = fitted()
     rng, y = np.random.default_rng(1), np.arange(600) % 3
@@ -235,6 +238,17 @@ def test_maps_that_cannot_be_compared_are_one_line(case, tmp_path):
     map_scene(tmp_path / "other.uncover", case / "after.tif", tmp_path / "heath", MapOptions(threads=1))
     with pytest.raises(SceneError, match="change is between maps of the same classes and codes"):
         change_of_maps(case / "map-before", tmp_path / "heath", tmp_path / "c")
+    shutil.copytree(case / "map-after", tmp_path / "recoded")
+    with rasterio.open(tmp_path / "recoded/class.tif", "r+", IGNORE_COG_LAYOUT_BREAK="YES") as file:
+        scheme = json.loads(file.tags()["UNCOVER_SCHEME"])
+        for each in scheme["classes"]:
+            each["code"] += 10
+        file.update_tags(UNCOVER_SCHEME=json.dumps(scheme))
+    codes = (
+        r"forest \(1\), grassland \(2\), water \(3\) and .* forest \(11\), grassland \(12\), water \(13\);"
+    )
+    with pytest.raises(SceneError, match=codes):
+        change_of_maps(case / "map-before", tmp_path / "recoded", tmp_path / "c")
     shutil.copytree(case / "map-after", tmp_path / "lost")
     record = json.loads((tmp_path / "lost/run.json").read_text())
     (tmp_path / "lost/run.json").write_text(json.dumps(record | {"scene": "gone.tif"}))

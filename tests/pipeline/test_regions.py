@@ -261,7 +261,18 @@ def test_bad_regions_are_one_line(case, tmp_path, shapes, options, said):
     regions = write_regions(tmp_path / "r.gpkg", shapes)
     with pytest.raises(SceneError, match=said):
         areas_of_regions(case / "map", regions, tmp_path / "out", RegionOptions(**options))
-    assert not (tmp_path / "out").exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["r.gpkg"]  # nothing that would have to be resumed
+
+
+def test_an_invalid_region_is_found_before_anything_is_computed(case, tmp_path, monkeypatch):
+    import uncover.pipeline.regions as module
+
+    regions = write_regions(tmp_path / "r.gpkg", [box(0, 0, 5, 5), box(9, 9, 5, 5), BOWTIE])
+    monkeypatch.setattr(module, "_size", lambda mapped, memory: 1)
+    monkeypatch.setattr(module._RegionSums, "results", lambda self: pytest.fail("a part was computed"))
+    with pytest.raises(SceneError, match=r"feature 3 of .* is invalid"):
+        areas_of_regions(case / "map", regions, tmp_path / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["r.gpkg"]
 
 
 def test_what_regions_do_not_say_is_said(case, tmp_path):

@@ -235,6 +235,7 @@ def test_a_sample_that_is_no_more_what_was_drawn_is_refused(place, tmp_path):
     def first(name, value):
         return lambda row: row | {name: value} if row["id"] == "1" else row
 
+    refused("points of the stratum 'lava', which is no class of the map that", first("stratum", "lava"))
     refused("points of edited.csv lie where the map has another class", lambda row: row | {
         "lon": f"{float(row['lon']) + 0.002:.7f}"})  # fmt: skip
     refused("inclusion_probability of 'water' is 0.5, and that of", in_water("inclusion_probability", "0.5"))

@@ -84,14 +84,19 @@ class TwoMaps:
                 scene.cache.limit(cache_bytes)
         one, other = found.before.product, found.after.product
         if one.grid != other.grid:
+            first, second = (f"{g.crs}, {g.shape} pixels, bounds {g.bounds}" for g in (one.grid, other.grid))
             raise SceneError(
-                f"{before} and {after} are not on the same grid ({one.grid.crs}, {one.grid.shape} pixels, "
-                f"and {other.grid.crs}, {other.grid.shape}); map both with the same --bbox and --crs"
+                f"{before} and {after} are not on the same grid ({first}, and {second}); map both with the "
+                "same --bbox and --crs"
             )
         if (one.names, one.codes) != (other.names, other.codes):
+            first, second = (
+                ", ".join(f"{name} ({code})" for name, code in zip(each.names, each.codes, strict=True))
+                for each in (one, other)
+            )
             raise SceneError(
-                f"{before} has the classes {', '.join(one.names)} and {after} {', '.join(other.names)}; "
-                "change is between maps of the same classes and codes"
+                f"{before} has the classes {first} and {after} {second}; change is between maps of the same "
+                "classes and codes: map both with one model, or with models of one scheme"
             )
         if len(one.names) ** 2 > 254:
             raise SceneError(

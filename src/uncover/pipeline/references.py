@@ -414,13 +414,17 @@ def check_drawn(reference: Reference, areas: Floats, pixels: Floats, cells: Floa
     if (drawn := reference.drawn) is None:
         return
     numbers, legend = [reference.legend.number(name) for name in reference.strata], reference.legend
-    if any(number is None or number >= legend.mapped for number in numbers):
-        return
-    own = np.array(numbers, np.intp)
-    alike = np.abs(areas[own] / drawn.areas - 1) < _SAME
+    known = [i for i, number in enumerate(numbers) if number is not None and number < legend.mapped]
+    own = np.array([numbers[i] for i in known], np.intp)
+    alike = np.abs(areas[own] / drawn.areas[known] - 1) < _SAME
     if areas[own][alike].sum() <= areas.sum() / 2:
         return  # it was drawn from another map
     back = "take the columns and rows from the file that was drawn"
+    if strange := [name for i, name in enumerate(reference.strata) if i not in known]:
+        raise SceneError(
+            f"{reference.name} has points of the stratum {strange[0]!r}, which is no class of the map that "
+            f"they were drawn from; {back}"
+        )
     gone = [name for i, name in enumerate(legend.names[: legend.mapped]) if areas[i] > 0 and i not in own]
     if gone:
         raise SceneError(

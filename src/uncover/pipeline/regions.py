@@ -79,6 +79,8 @@ def areas_of_regions(
         facts = {"map": mapped.properties["uncover:run"], "field": chosen.field, "rules": rules}
         key = fingerprint({**facts, "regions": [Path(regions).name, file.st_size, file.st_mtime_ns]})
         with unfinished(out, key, chosen.resume, chosen.overwrite, check) as (store, journal):
+            for _ in read_regions(regions, mapped.product.grid, chosen.field, _size(mapped, chosen.memory)):
+                pass  # an invalid polygon is refused before anything is computed
             parts = store.parent / "parts"
             parts.mkdir(exist_ok=True)
             _compute(mapped, regions, chosen, parts, journal, progress or (lambda done, total: None))
@@ -129,6 +131,7 @@ def _compute(
             progress(done, max(total, done))
             may_stop()
     if not found:
+        journal.done.clear()  # the polygons have to be others: nothing of this run can be resumed
         raise SceneError(
             f"no polygon of {regions} holds the centre of a mapped pixel of {mapped.product.name}; check its "
             "coordinates and their reference system"
