@@ -126,7 +126,7 @@ def _compute(
                 result: dict[str, Any] = _RegionSums.empty(mapped, some).filled().results()
                 np.savez(parts / name, **result)
                 journal.add(name, note=int((result["pixels"] > 0).sum()))
-            found += int(journal.done[name] or 0)
+            found += journal.done[name] or 0
             done += len(some)
             progress(done, max(total, done))
             may_stop()

@@ -85,6 +85,10 @@ def source_record(options: SourceOptions) -> dict[str, Any]:
     return {key: plain(value) for key, value in asdict(options).items()}
 
 
+#: Options of scenes that are numbers.
+_NUMBERS = ("scale", "offset", "nodata", "assumed_nodata", "mask_buffer", "cloud_probability", "moment")
+
+
 @reader
 def source_options(record: Mapping[str, Any]) -> SourceOptions:
     """Options from the record of a run."""
@@ -94,6 +98,9 @@ def source_options(record: Mapping[str, Any]) -> SourceOptions:
         return {key: tuple(each) if isinstance(each, list) else each for key, each in given.items()}
 
     scene = values("scene")
+    for name in _NUMBERS:
+        if not isinstance(scene.get(name), int | float | None):
+            raise ValueError(f"{name.replace('_', ' ')} in its record is no number")
     if scene.get("mask_values"):
         scene["mask_values"] = {int(key): Quality(bits) for key, bits in scene["mask_values"].items()}
     return SourceOptions(

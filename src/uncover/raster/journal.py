@@ -30,7 +30,7 @@ def fingerprint(facts: Mapping[str, Any]) -> str:
 class _Line(TypedDict, total=False):
     key: str
     piece: str
-    note: Any
+    note: int | None
 
 
 class Journal:
@@ -38,7 +38,7 @@ class Journal:
 
     def __init__(self, path: Path, key: str, check: Callable[[], None] = lambda: None) -> None:
         self.path, self._check = path, check
-        self.done: dict[str, Any] = {}
+        self.done: dict[str, int | None] = {}
         if path.exists():
             self._load(key)
         else:
@@ -62,8 +62,8 @@ class Journal:
         if not lines:
             self._append({"key": key})
 
-    def add(self, *pieces: str, note: Any = None) -> None:
-        """Note that pieces are finished, with a word about them; several at the price of one."""
+    def add(self, *pieces: str, note: int | None = None) -> None:
+        """Note that pieces are finished, with a number about them; several at the price of one."""
         self._check()
         self._append(*({"piece": piece, "note": note} for piece in pieces))
         self.done.update(dict.fromkeys(pieces, note))

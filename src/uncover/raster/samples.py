@@ -69,7 +69,7 @@ def write_samples(
         store,
         journal,
     ):
-        count = max((int(note) for note in journal.done.values()), default=0)
+        count = max((note or 0 for note in journal.done.values()), default=0)
         for i, window in enumerate(windows):
             if str(i) not in journal.done:
                 block = produce(window)

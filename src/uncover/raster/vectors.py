@@ -364,6 +364,8 @@ def burn_vector(path: str | Path, grid: Grid, field: str, *, keep_codes: bool = 
 def texts_of(values: Iterable[Any], path: str | Path, field: str) -> list[str]:
     """Values of a field as text, whole numbers without a decimal point; refused where some are missing."""
     listed = list(values)
+    if any(isinstance(value, np.ndarray | list | dict) for value in listed):
+        raise SceneError(f"{path}: field {field!r} holds lists; give each feature one value")
     missing = sum(value is None or value != value or str(value).strip() == "" for value in listed)
     if missing:
         raise SceneError(
