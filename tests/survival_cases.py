@@ -4,6 +4,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class Command:
     @property
     def in_steps(self):
         """The output is a folder that grows step by step."""
-        return self.name == "demo"
+        return self.name in ("demo", "scenes")
 
 
 _MAP = ("map", "model.uncover", "scene.tif", "--threads", "1", "--out", "new")
@@ -138,12 +139,13 @@ class Launcher:
         assert ready, f"no answer to {request}"
         return json.loads(self._process.stdout.readline())
 
-    def run(self, folder, *lines, kill_at=None, kill_after=None):
+    def run(self, folder, *lines, kill_at=None, kill_after=None, number=signal.SIGKILL):
         """Run command lines in a folder, all at once; the end of each.
 
-        The first is killed before its event number `kill_at`, or `kill_after` seconds after it began.
+        The first gets the signal before its event number `kill_at`, or `kill_after` seconds after it began.
         """
-        ends = self.ask(folder=str(folder), lines=lines, kill_at=kill_at, kill_after=kill_after)
+        when = {"kill_at": kill_at, "kill_after": kill_after, "number": int(number)}
+        ends = self.ask(folder=str(folder), lines=lines, **when)
         return [End(**end) for end in ends]
 
     def listing(self, folder):
@@ -165,12 +167,11 @@ class Launcher:
 def _serve(small):
     import contextlib
     import importlib
-    import signal
     import time
 
     from uncover.cli import main
 
-    def child(folder, line, kill_at, said, counted, loaded):
+    def child(folder, line, kill_at, number, said, counted, loaded):
         os.chdir(folder)
         os.dup2(said, 1)
         os.dup2(said, 2)
@@ -182,7 +183,7 @@ def _serve(small):
                 events[0] += 1
                 os.pwrite(counted, b"%012d" % events[0], 0)
                 if events[0] == kill_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
+                    os.kill(os.getpid(), number)
 
         sys.addaudithook(hook)
         sync = os.fsync
@@ -208,7 +209,8 @@ def _serve(small):
             told = [os.memfd_create(name) for name in ("said", "counted", "loaded")]
             process = os.fork()
             if process == 0:
-                child(request["folder"], line, request["kill_at"] if i == 0 else None, *told)
+                kill_at = request["kill_at"] if i == 0 else None
+                child(request["folder"], line, kill_at, request["number"], *told)
             runs.append((process, *told, time.monotonic()))
         return runs
 
@@ -244,7 +246,7 @@ def _serve(small):
             if request["kill_after"] is not None:
                 time.sleep(request["kill_after"])
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(runs[0][0], signal.SIGKILL)
+                    os.kill(runs[0][0], request["number"])
             answer = [ended(run) for run in runs]
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

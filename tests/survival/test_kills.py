@@ -18,6 +18,8 @@ def check_killed(command, where, inputs, whole):
     """What a killed run leaves: nothing, work that is called unfinished, or all of the product."""
     made, unfinished = state(where, inputs)
     if command.in_steps:
+        each = {name for name in made if not name.endswith(".partial")}
+        assert command.name == "demo" or all(made[name] == whole.get(name) for name in each)
         return made == whole and not unfinished
     halves = [name for name, digest in made.items() if whole.get(name) != digest]
     assert not halves, f"half of a product has its name: {halves[:5]}"
@@ -72,3 +74,31 @@ def test_a_killed_command_goes_on_to_the_same_bytes(name, launcher, originals, t
 def test_a_command_that_is_killed_many_times(name, launcher, originals, tmp_path):
     kills = MANY.get(name, 100)
     assert killed_often(COMMANDS[name], launcher, originals, tmp_path, kills) == kills
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if not name.startswith(("map", "demo"))])
+def test_a_signal_stops_a_command_in_one_line(name, number, launcher, originals, tmp_path):
+    """At the end of a unit where it has units, else where it is; and it goes on to the same bytes."""
+    command = COMMANDS[name]
+    inputs = copy_inputs(originals, tmp_path / "a")
+    (usual,) = launcher.run(tmp_path / "a", command.arguments)
+    assert usual.code == 0, usual.said
+    whole, _ = state(tmp_path / "a", inputs)
+    for part in (0.2, 0.6):
+        where = tmp_path / f"b{part}"
+        copy_inputs(originals, where)
+        at = max(1, round(part * usual.events))
+        (end,) = launcher.run(where, command.arguments, kill_at=at, number=number)
+        assert end.code == 128 + number, end.said
+        last = end.said.splitlines()[-1]
+        assert last == "stopped" or (last == "stopped; go on with --resume" and "--resume" in command.again)
+        assert "Traceback" not in end.said
+        finished = check_killed(command, where, inputs, whole)
+        if not finished:
+            kept = state(where, inputs)[1]
+            assert bool(kept) == last.endswith("--resume"), "work is kept, and nobody says so"
+            (end,) = launcher.run(where, (*command.arguments, *command.again))
+            assert end.code == 0, end.said
+        assert state(where, inputs) == (whole, set())
