@@ -10,7 +10,8 @@ from benchmarks.gap_speed import DAYS, NAMES, Place, finished, stopped, sums
 from benchmarks.registry import Table, benchmark
 from uncover.bayes.streams import stream
 
-SIDE, REGIONS, ACROSS, MEMORY = 10_000, 100_000, 10, 600
+SIDE, REGIONS, ACROSS, MEMORY = 10_000, 20_000, 10, 350
+NOISE = 0.1  # of the reflectance of a class, so that classes overlap
 
 
 @benchmark("areas-run")
@@ -19,7 +20,7 @@ def run(quick):
 
     ``AREAS_RUN`` names a folder that keeps scene and map for the next time.
     """
-    side, number, memory = (300, 6000, 260) if quick else (SIDE, REGIONS, MEMORY)
+    side, number, memory = (300, 2000, 260) if quick else (SIDE, REGIONS, MEMORY)
     with tempfile.TemporaryDirectory(dir=os.environ.get("AREAS_RUN")) as out:
         kept = Path(os.environ.get("AREAS_RUN") or out)
         made, regions = _map(kept, side), _regions(kept / "regions.gpkg", side, number)
@@ -45,7 +46,7 @@ def _map(folder, side):
     """A map with worlds of a systematic error; one that is there is taken."""
     made = folder / "map"
     if not made.exists():
-        place = Place(str(folder / "place"), side, np.uint16, dates=1)
+        place = Place(str(folder / "place"), side, np.uint16, dates=1, noise=NOISE)
         table = folder / "u.csv"
         table.write_text("band,u\n" + "".join(f"{name},0.005\n" for name in NAMES), "utf-8")
         scene = [f"{place.folder}/clear_{DAYS[0]}.tif", "--scale", "0.0001", "--offset", "0"]

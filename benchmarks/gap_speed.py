@@ -130,8 +130,9 @@ class Place:
     Reflectances, or with ``dtype`` np.uint16 whole numbers, 0 for none. What a folder has is taken.
     """
 
-    def __init__(self, folder, side, dtype=np.float32, dates=DATES):
+    def __init__(self, folder, side, dtype=np.float32, dates=DATES, noise=0.02):
         self.folder, self.side, self.dtype, rng = folder, side, dtype, np.random.default_rng(0)
+        self.noise = noise
         patches = rng.integers(CLASSES, size=(side // 16 + 1, side // 16 + 1)).astype(np.uint8)
         truth = np.kron(patches, np.ones((16, 16), np.uint8))[:side, :side]
         self.means = rng.uniform(0.02, 0.4, (DATES, CLASSES, BANDS)).astype(np.float32)
@@ -152,7 +153,7 @@ class Place:
         values = np.empty((BANDS, *truth.shape), np.float32)
         for band, plane in enumerate(values):
             rng.standard_normal(dtype=np.float32, out=plane)
-            plane *= 0.02
+            plane *= self.noise
             plane += self.means[date, :, band][truth]
         return values
 

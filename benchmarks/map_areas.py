@@ -4,6 +4,8 @@ The embedded scene over many seeds, mapped in the year of the training samples a
 """
 
 import csv
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
@@ -23,12 +25,18 @@ MODEL = "published"
 def run(quick):
     """Tables of coverage and length of the intervals of areas."""
     seeds, size = (2, 100) if quick else (SEEDS, SIZE)
-    runs = Runs(RUNS.with_suffix(".quick") if quick else RUNS, one_run)
-    found = {mode: [runs.get(mode, size, seed, MODEL) for seed in range(seeds)] for mode in MODES}
-    if quick:
-        RUNS.with_suffix(".quick").unlink()
+    runs = Runs(Path(tempfile.mkdtemp()) / RUNS.name if quick else RUNS, one_run)
+    runs.make([(mode, size) for mode in MODES], seeds, [MODEL])
+    return tables(runs)
+
+
+def tables(runs):
+    """Tables of the runs that there are."""
     # A scene so small may have no label of a class, which is then no class of the map.
-    found = {mode: [each for each in runs if "lacks" not in each] for mode, runs in found.items()}
+    found = {
+        mode: [each for run, each in runs.found.items() if run[0] == mode and "lacks" not in each]
+        for mode in MODES
+    }
     return [_of_maps(found), _with_samples(found)]
 
 
