@@ -123,6 +123,8 @@ OF_CHECKS = [
     "statistics", "statistics-details", "strata", "gates", "areas", "worlds", "stated-uncertainty",
     "class-shares", "radiometry", "effects", "match-ups", "l2a-totals", "sampling",
 ]  # fmt: skip
+#: Tables of which the page has a figure.
+DRAWN = ["training-steps"]
 
 
 @pytest.mark.parametrize("name", OF_CHECKS)
@@ -131,7 +133,8 @@ def test_tables_of_the_checks_are_the_measured_ones(name):
     assert results["command"] == f"python -m benchmarks {name}"
     assert results["command"] in CHECKS
     for table in results["tables"]:
-        assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in CHECKS, table["name"]
+        if table["name"] not in DRAWN:
+            assert f"% table: {name}/{table['name']}\n\n{Table(**table).as_markdown()}" in CHECKS, table["name"]
 
 
 def test_every_table_of_the_checks_is_compared():
